@@ -22,6 +22,13 @@ fn main() {
     programs();
     ledgers();
     texts();
+    history();
+}
+
+/// The bodies of the records of a history.
+fn history() {
+    let bodies: Vec<Vec<u8>> = flamelet_store::example_bodies();
+    put("history", "windows", &joined(&bodies.iter().map(Vec::as_slice).collect::<Vec<_>>()));
 }
 
 fn put(target: &str, name: &str, bytes: &[u8]) {

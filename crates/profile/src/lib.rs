@@ -12,6 +12,7 @@
 //! | combine profiles | [`merge`], [`Profile::scale`], [`Profile::normalize_to`] |
 //! | keep a part of one | [`filter`] (feature `filter`), [`Profile::aggregate`] |
 //! | understand units | [`mod@unit`] |
+//! | read and write moments in time | [`moment`] |
 //! | read and write other protobuf messages | [`protobuf`] |
 //! | limit what reading may take | [`mod@budget`] |
 //! | open a file that a profile names | [`open_regular()`] |
@@ -27,6 +28,7 @@ mod heap_view;
 mod ids;
 mod merge;
 mod model;
+pub mod moment;
 mod number_units;
 mod open_regular;
 pub mod pprof;

@@ -4,6 +4,7 @@ mod cpu;
 mod formats;
 mod heap;
 mod heap_record;
+mod history;
 mod measure;
 mod open;
 mod page;
@@ -35,6 +36,7 @@ const BENCHES: &[Bench] = &[
     Bench { name: "formats", run: formats::run },
     Bench { name: "heap", run: heap::run },
     Bench { name: "heap-record", run: heap_record::run },
+    Bench { name: "history", run: history::run },
     Bench { name: "open", run: open::run },
     Bench { name: "record", run: record::run },
     Bench { name: "symbolize", run: symbolize::run },

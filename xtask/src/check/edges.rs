@@ -10,6 +10,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("flamelet-unwind", &[]),
     ("flamelet-symbol", &["flamelet-profile"]),
     ("flamelet-formats", &["flamelet-profile", "flamelet-unwind"]),
+    ("flamelet-store", &["flamelet-profile"]),
+    ("flamelet-remote", &["flamelet-profile"]),
     ("flamelet-report", &["flamelet-profile", "flamelet-symbol"]),
     ("flamelet-capture", &["flamelet-profile", "flamelet-unwind"]),
     ("flamelet-embed", &[]),
@@ -30,7 +32,17 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("flamelet-view", &["flamelet-report"]),
-    ("flamelet", &["flamelet-capture", "flamelet-symbol", "flamelet-report", "flamelet-view"]),
+    (
+        "flamelet",
+        &[
+            "flamelet-capture",
+            "flamelet-symbol",
+            "flamelet-report",
+            "flamelet-store",
+            "flamelet-remote",
+            "flamelet-view",
+        ],
+    ),
     (
         "flamelet-cli",
         &[
@@ -41,6 +53,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "flamelet-report",
             "flamelet-capture",
             "flamelet-record",
+            "flamelet-store",
+            "flamelet-remote",
             "flamelet-view",
             "flamelet",
             // Embedded, not linked.

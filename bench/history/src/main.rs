@@ -1,0 +1,141 @@
+//! `bench-history FOLDER WINDOWS`: writes so many ten-second windows of a made-up service into a history and as pprof
+//! files, merges them, and prints what it took: a line for each, `history` and `files`, with bytes, microseconds of CPU
+//! to write, microseconds to merge everything, and to merge one minute.
+//!
+//! Seeded: the same windows on every machine. The pprof files have no names either.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use flamelet_profile::{Budget, Limits, Profile, ProfileBuilder, merge, pprof};
+use flamelet_store::{Options, Query, Reader, Writer};
+use rustix::time::{ClockId, clock_gettime};
+
+const SECOND: i64 = 1_000_000_000;
+const START: i64 = 1_794_700_800 * SECOND;
+const WINDOW: i64 = 10 * SECOND;
+/// Stacks that the service ever has, and their depth.
+const STACKS: u64 = 6000;
+const DEPTH: u64 = 40;
+/// Samples in a window: one busy core at 19 Hz.
+const SAMPLES: usize = 190;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [folder, windows] = arguments.as_slice() else {
+        eprintln!("usage: bench-history FOLDER WINDOWS");
+        std::process::exit(2);
+    };
+    let (folder, windows) = (PathBuf::from(folder), windows.parse().expect("a number of windows"));
+    println!("history {}", history(&folder.join("history"), windows));
+    println!("files {}", files(&folder.join("files"), windows));
+}
+
+fn history(folder: &Path, windows: u64) -> String {
+    let mut writer = Writer::open(folder, Options::default()).expect("a writer");
+    let mut cpu = Duration::ZERO;
+    for number in 0..windows {
+        let window = window(number);
+        let before = cpu_time();
+        writer.append("cpu", &window).expect("written");
+        cpu += cpu_time() - before;
+    }
+    drop(writer);
+    let reader = Reader::open(folder).expect("a reader");
+    let read = |from: i64, to: i64| {
+        let (start, budget) = (Instant::now(), Budget::new(Limits::PERSON));
+        let profile = reader.profile(&Query::new("cpu", from, to), &budget).expect("read").0;
+        (start.elapsed(), profile.expect("there").total(0))
+    };
+    let end = START + windows as i64 * WINDOW;
+    let (all, total) = read(START, end);
+    assert_eq!(total, SAMPLES as i64 * windows as i64, "all of them");
+    let middle = START + windows as i64 / 2 * WINDOW;
+    let (minute, _) = read(middle, middle + 60 * SECOND);
+    line(folder, cpu, all, minute)
+}
+
+fn files(folder: &Path, windows: u64) -> String {
+    std::fs::create_dir_all(folder).expect("a folder");
+    let path = |number: u64| folder.join(format!("{number}.pb.gz"));
+    let mut cpu = Duration::ZERO;
+    for number in 0..windows {
+        let window = window(number);
+        let before = cpu_time();
+        pprof::write_gzip(&window, std::fs::File::create(path(number)).expect("a file")).expect("written");
+        cpu += cpu_time() - before;
+    }
+    let read = |numbers: std::ops::Range<u64>| {
+        let start = Instant::now();
+        let profiles: Vec<Profile> = numbers
+            .map(|number| pprof::read(&std::fs::read(path(number)).expect("read"), &Limits::NONE).expect("read"))
+            .collect();
+        merge(&profiles.iter().collect::<Vec<_>>()).expect("merged");
+        start.elapsed()
+    };
+    let (all, minute) = (read(0..windows), read(windows / 2..windows / 2 + 6));
+    line(folder, cpu, all, minute)
+}
+
+fn line(folder: &Path, cpu: Duration, all: Duration, minute: Duration) -> String {
+    let entries = std::fs::read_dir(folder).expect("listed");
+    let bytes: u64 = entries.map(|entry| entry.expect("listed").metadata().expect("there").len()).sum();
+    format!("{bytes} {} {} {}", cpu.as_micros(), all.as_micros(), minute.as_micros())
+}
+
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Small random numbers, the same in every run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+
+    /// Small numbers are more likely: half of them are below a sixteenth of the limit.
+    fn skewed(&mut self, limit: u64) -> u64 {
+        let fraction = self.below(1 << 20) as f64 / f64::from(1 << 20);
+        (fraction.powi(4) * limit as f64) as u64
+    }
+}
+
+/// A window of the service: some stacks are in nearly every one, most in few.
+fn window(number: u64) -> Profile {
+    let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
+    builder.set_period("cpu", "nanoseconds", 52_631_578);
+    let program = builder.file_mapping(0x5555_0000_0000..0x5555_0200_0000, 0, "/bin/service", "0f3a9c");
+    let mut random = Random(number + 1);
+    let threads = ["worker-1", "worker-2", "worker-3", "worker-4"];
+    let labels: Vec<_> = threads
+        .map(|thread| {
+            let label = builder.text_label("thread", thread);
+            builder.labels(&[label])
+        })
+        .into();
+    for _ in 0..SAMPLES {
+        let stack = random.skewed(STACKS);
+        let frames: Vec<_> = (0..DEPTH).rev().map(|depth| builder.address(Some(program), frame(stack, depth))).collect();
+        let stack = builder.stack(&frames);
+        builder.merge_sample(stack, labels[random.below(4) as usize], &[1, 52_631_578]);
+    }
+    let header = builder.header_mut();
+    (header.time_nanos, header.duration_nanos) = (START + number as i64 * WINDOW, WINDOW);
+    builder.finish()
+}
+
+/// The address of a frame: the first frames are those of the runtime, and stacks part more and more.
+fn frame(stack: u64, depth: u64) -> u64 {
+    let group = match depth {
+        0..12 => 0,
+        12..24 => stack % 20,
+        24..34 => stack % 400,
+        _ => stack,
+    };
+    let mut random = Random(group * 64 + depth);
+    0x5555_0000_0000 + random.below(0x1ff_0000)
+}

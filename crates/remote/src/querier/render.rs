@@ -1,0 +1,164 @@
+//! `/pyroscope/render` and `/pyroscope/render-diff`, and pprof as JSON.
+
+use flamelet_profile::{
+    Error, LabelSetId, LocationId, MappingId, Profile, Result, StackId, ValueType, moment,
+};
+use serde_json::{Value, json};
+
+use super::request::Request;
+use super::{Answer, Source, calls, failure};
+use crate::flame::{self, Flame};
+
+const MILLISECOND: i64 = 1_000_000;
+
+/// Answers `/pyroscope/render` (or `render-diff`) with these parameters; `now` is in nanoseconds since 1970.
+pub fn render(source: &dyn Source, is_diff: bool, parameters: &[(String, String)], now: i64) -> Answer {
+    let outcome = if is_diff { difference(source, parameters, now) } else { single(source, parameters, now) };
+    match outcome {
+        Ok(value) => {
+            Answer { status: 200, content_type: "application/json", body: value.to_string().into_bytes() }
+        }
+        Err(error) => failure(&error),
+    }
+}
+
+fn first<'a>(parameters: &'a [(String, String)], names: &[&str]) -> Option<&'a str> {
+    let found = parameters.iter().find(|(name, value)| names.contains(&&**name) && !value.is_empty());
+    found.map(|(_, value)| &**value)
+}
+
+/// Reads `query`, `from` and `until`, with a prefix for one side of a difference.
+fn request(parameters: &[(String, String)], prefix: &str, now: i64) -> Result<Request> {
+    let named = |name: &str| {
+        let mut long = format!("{prefix}{name}");
+        if !prefix.is_empty() {
+            long = format!("{prefix}{}{}", name[..1].to_uppercase(), &name[1..]);
+        }
+        first(parameters, &[&*long])
+    };
+    let query = named("query").ok_or_else(|| Error::invalid("the parameter query is missing"))?;
+    let (type_id, selector) = match query.find('{') {
+        Some(at) => query.split_at(at),
+        None => (query, ""),
+    };
+    let time = |name: &str, default: i64| -> Result<i64> {
+        Ok(named(name).map(|text| moment::parse(text, now)).transpose()?.unwrap_or(default) / MILLISECOND)
+    };
+    let max_nodes = first(parameters, &["max-nodes", "maxNodes"]).and_then(|text| text.parse().ok());
+    Ok(Request {
+        type_id: type_id.to_owned(),
+        selectors: vec![selector.to_owned()],
+        start: time("from", now - 3600 * 1000 * MILLISECOND)?,
+        end: time("until", now)?,
+        max_nodes: max_nodes.unwrap_or(0),
+        ..Request::default()
+    })
+}
+
+fn nodes(request: &Request) -> usize {
+    if request.max_nodes > 0 { request.max_nodes.min(100_000) as usize } else { 8192 }
+}
+
+fn single(source: &dyn Source, parameters: &[(String, String)], now: i64) -> Result<Value> {
+    let request = request(parameters, "", now)?;
+    let tree = calls::tree(source, &request)?;
+    let flame = flame::single(&tree, nodes(&request));
+    let mut value = flamebearer(&flame, &request, "single");
+    let seconds = (request.start / 1000, (request.end - request.start).max(0) / 1000);
+    value["timeline"] = json!({ "startTime": seconds.0, "samples": [flame.total], "durationDelta": seconds.1, "watermarks": null });
+    Ok(value)
+}
+
+fn difference(source: &dyn Source, parameters: &[(String, String)], now: i64) -> Result<Value> {
+    let (left, right) = (request(parameters, "left", now)?, request(parameters, "right", now)?);
+    let (a, b) = (calls::tree(source, &left)?, calls::tree(source, &right)?);
+    let flame = flame::difference(&a, &b, nodes(&left).max(nodes(&right)));
+    let mut value = flamebearer(&flame, &left, "double");
+    value["leftTicks"] = json!(a.nodes[0].total);
+    value["rightTicks"] = json!(b.nodes[0].total);
+    Ok(value)
+}
+
+fn flamebearer(flame: &Flame, request: &Request, format: &str) -> Value {
+    let mut parts = request.type_id.split(':').skip(1);
+    let (name, unit) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let (units, rate) = match unit {
+        "nanoseconds" => ("samples", 1_000_000_000),
+        "bytes" => ("bytes", 100),
+        _ => ("objects", 100),
+    };
+    json!({
+        "version": 1,
+        "flamebearer": {
+            "names": flame.names, "levels": flame.levels, "numTicks": flame.total, "maxSelf": flame.max_self,
+        },
+        "metadata": { "format": format, "spyName": "", "sampleRate": rate, "units": units, "name": name },
+        "timeline": null, "groups": null, "heatmap": null,
+    })
+}
+
+/// Returns a profile as the JSON of `google.v1.Profile`.
+pub(super) fn json_profile(profile: &Profile) -> Value {
+    let pair = |value: &ValueType| json!({ "type": value.kind.index().to_string(), "unit": value.unit.index().to_string() });
+    let samples =
+        profile.samples().map(|sample| json_sample(profile, sample.stack, sample.labels, sample.values));
+    let mappings = profile.mappings().iter().enumerate().map(|(at, mapping)| {
+        json!({
+            "id": id(at), "memoryStart": mapping.start.to_string(), "memoryLimit": mapping.limit.to_string(),
+            "fileOffset": mapping.offset.to_string(), "filename": mapping.filename.index().to_string(),
+            "buildId": mapping.build_id.index().to_string(), "hasFunctions": mapping.symbols.functions,
+        })
+    });
+    let locations = (0..profile.locations().len()).map(|at| json_location(profile, at));
+    let functions = profile.functions().iter().enumerate().map(|(at, function)| {
+        json!({
+            "id": id(at), "name": function.name.index().to_string(),
+            "systemName": function.system_name.index().to_string(),
+            "filename": function.filename.index().to_string(), "startLine": function.start_line.to_string(),
+        })
+    });
+    json!({
+        "sampleType": profile.sample_types().iter().map(pair).collect::<Vec<_>>(),
+        "sample": samples.collect::<Vec<_>>(),
+        "mapping": mappings.collect::<Vec<_>>(),
+        "location": locations.collect::<Vec<_>>(),
+        "function": functions.collect::<Vec<_>>(),
+        "stringTable": profile.strings().iter().collect::<Vec<_>>(),
+        "timeNanos": profile.header.time_nanos.to_string(),
+        "durationNanos": profile.header.duration_nanos.to_string(),
+        "periodType": profile.header.period_type.as_ref().map(pair),
+        "period": profile.header.period.to_string(),
+    })
+}
+
+/// Ids in a file begin at 1.
+fn id(row: usize) -> String {
+    (row + 1).to_string()
+}
+
+fn json_sample(profile: &Profile, stack: StackId, labels: LabelSetId, values: &[i64]) -> Value {
+    let locations = profile.stack(stack).iter().map(|location: &LocationId| id(location.index()));
+    let labels = profile.labels(labels).iter().map(|label| {
+        json!({
+            "key": label.key.index().to_string(), "str": label.text.index().to_string(),
+            "num": label.number.to_string(), "numUnit": label.unit.index().to_string(),
+        })
+    });
+    json!({
+        "locationId": locations.collect::<Vec<_>>(),
+        "value": values.iter().map(i64::to_string).collect::<Vec<_>>(),
+        "label": labels.collect::<Vec<_>>(),
+    })
+}
+
+fn json_location(profile: &Profile, at: usize) -> Value {
+    let location = &profile.locations()[at];
+    let lines = profile.lines_of(location).iter().map(|line| {
+        let function = line.function.map_or("0".to_owned(), |function| id(function.index()));
+        json!({ "functionId": function, "line": line.line.to_string() })
+    });
+    json!({
+        "id": id(at), "mappingId": location.mapping.map_or("0".to_owned(), |mapping: MappingId| id(mapping.index())),
+        "address": location.address.to_string(), "line": lines.collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,120 @@
+//! A profile as a tree of function names, as Pyroscope has it.
+
+use std::collections::HashMap;
+
+use flamelet_profile::{LocationId, Profile};
+use rustc_hash::FxBuildHasher;
+
+/// A node: a function in the context of its callers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Node {
+    pub(crate) name: u32,
+    pub(crate) total: i64,
+    pub(crate) own: i64,
+    /// Sorted by name.
+    pub(crate) children: Vec<u32>,
+}
+
+/// A tree. Node 0 is the root, which has no function.
+#[derive(Clone, Debug)]
+pub(crate) struct Tree {
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) names: Vec<String>,
+    numbers: HashMap<String, u32, FxBuildHasher>,
+    places: HashMap<(u32, u32), u32, FxBuildHasher>,
+}
+
+impl Default for Tree {
+    fn default() -> Self {
+        let names = vec!["total".to_owned()];
+        Self { nodes: vec![Node::default()], names, numbers: HashMap::default(), places: HashMap::default() }
+    }
+}
+
+impl Tree {
+    /// Returns the tree of one value of a profile, of the stacks that begin with `call_site` (outermost first).
+    pub(crate) fn of(profile: &Profile, value: usize, call_site: &[String]) -> Self {
+        let mut tree = Self::default();
+        let locations = 0..profile.locations().len();
+        let frames: Vec<Vec<u32>> =
+            locations.map(|at| tree.frames(profile, LocationId::from_index(at))).collect();
+        let wanted: Vec<u32> = call_site.iter().map(|name| tree.name(name)).collect();
+        for sample in profile.samples() {
+            let amount = sample.values.get(value).copied().unwrap_or(0);
+            let stack = profile.stack(sample.stack).iter().rev();
+            let names = stack.flat_map(|location| frames[location.index()].iter().copied());
+            if amount != 0 && names.clone().take(wanted.len()).eq(wanted.iter().copied()) {
+                tree.add(names, amount);
+            }
+        }
+        tree.sort();
+        tree
+    }
+
+    /// Returns the functions at a location, outermost first.
+    fn frames(&mut self, profile: &Profile, id: LocationId) -> Vec<u32> {
+        let functions = profile.lines(id).iter().rev().filter_map(|line| line.function);
+        let names: Vec<u32> =
+            functions.map(|id| self.name(profile.string(profile.function(id).name))).collect();
+        if !names.is_empty() {
+            return names;
+        }
+        let location = profile.location(id);
+        let file = location.mapping.map_or("", |id| profile.string(profile.mapping(id).filename));
+        let file = file.rsplit('/').next().unwrap_or_default();
+        vec![self.name(format!("{file} 0x{:x}", location.address).trim_start())]
+    }
+
+    fn name(&mut self, name: &str) -> u32 {
+        if let Some(&known) = self.numbers.get(name) {
+            return known;
+        }
+        let number = self.names.len() as u32;
+        self.names.push(name.to_owned());
+        self.numbers.insert(name.to_owned(), number);
+        number
+    }
+
+    fn add(&mut self, names: impl Iterator<Item = u32>, amount: i64) {
+        let mut at = 0;
+        self.count(at, amount);
+        for name in names {
+            let next = self.nodes.len() as u32;
+            let child = *self.places.entry((at, name)).or_insert(next);
+            if child == next {
+                self.nodes.push(Node { name, ..Node::default() });
+                self.nodes[at as usize].children.push(child);
+            }
+            at = child;
+            self.count(at, amount);
+        }
+        let own = &mut self.nodes[at as usize].own;
+        *own = own.saturating_add(amount);
+    }
+
+    fn count(&mut self, node: u32, amount: i64) {
+        let total = &mut self.nodes[node as usize].total;
+        *total = total.saturating_add(amount);
+    }
+
+    fn sort(&mut self) {
+        let keys: Vec<&str> = self.nodes.iter().map(|node| &*self.names[node.name as usize]).collect();
+        let mut children: Vec<Vec<u32>> = self.nodes.iter().map(|node| node.children.clone()).collect();
+        for list in &mut children {
+            list.sort_by_key(|&child| keys[child as usize]);
+        }
+        for (node, list) in self.nodes.iter_mut().zip(children) {
+            node.children = list;
+        }
+    }
+
+    /// Returns the total below which nodes are left out, so that about `most` are left.
+    pub(crate) fn smallest_shown(&self, most: usize) -> i64 {
+        if self.nodes.len() <= most {
+            return 0;
+        }
+        let mut totals: Vec<i64> = self.nodes.iter().map(|node| node.total).collect();
+        totals.sort_unstable_by(|a, b| b.cmp(a));
+        totals.get(most.saturating_sub(1)).copied().unwrap_or(0)
+    }
+}

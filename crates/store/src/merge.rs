@@ -1,0 +1,241 @@
+//! From the windows of any number of segments to one profile.
+
+use std::collections::HashMap;
+
+use flamelet_profile::{
+    Budget, KERNEL_START, LabelSetId, LocationId, MappingId, Profile, ProfileBuilder, Quality, Result,
+    StackId,
+};
+use rustc_hash::FxBuildHasher;
+
+use crate::decode::{Tables, Window};
+use crate::hash::ContentHash;
+use crate::kind::Kind;
+use crate::query::Query;
+use crate::segment::Visit;
+use crate::tables::{Frame, Module};
+
+/// Where modules are placed whose addresses are taken by others begins at a multiple of this.
+const ALIGNMENT: u64 = 2 << 20;
+
+/// A profile that is being made of windows.
+pub(crate) struct Merge<'q> {
+    query: &'q Query<'q>,
+    budget: &'q Budget,
+    /// The profile, once the first window says what is measured.
+    into: Option<Into>,
+    /// The sums of the present segment: for each of its rows, as many values as the kind has.
+    sums: Vec<i64>,
+    windows: usize,
+}
+
+struct Into {
+    kind: Kind,
+    builder: ProfileBuilder,
+    modules: HashMap<ModuleKey, MappingId, FxBuildHasher>,
+    /// The addresses that are taken, sorted.
+    taken: Vec<(u64, u64)>,
+    stacks: HashMap<ContentHash, StackId, FxBuildHasher>,
+    start: i64,
+    duration: i64,
+    quality: Option<Quality>,
+}
+
+/// What identifies a module in every process that mapped it.
+#[derive(PartialEq, Eq, Hash)]
+struct ModuleKey {
+    identity: String,
+    offset: u64,
+    size: u64,
+}
+
+impl Visit for Merge<'_> {
+    fn window(&mut self, tables: &Tables, window: &Window) -> Result<()> {
+        let Some(kind) = tables.kind(window.kind).filter(|kind| self.query.wants(kind, window)) else {
+            return Ok(());
+        };
+        let budget = self.budget;
+        let into = self.into.get_or_insert_with(|| Into::new(kind, budget));
+        if into.kind.values != kind.values {
+            // The service measures something else under this name since then.
+            return Ok(());
+        }
+        into.note(tables, window);
+        self.windows += 1;
+        let (width, rows) = (kind.values.len(), tables.rows.len());
+        if self.sums.len() < rows * width {
+            self.budget.charge((rows * width - self.sums.len()) * size_of::<i64>())?;
+            self.sums.resize(rows * width, 0);
+        }
+        for (column, values) in window.columns.iter().enumerate() {
+            for (&row, &value) in window.rows.iter().zip(values) {
+                let sum = &mut self.sums[row as usize * width + column];
+                *sum = sum.saturating_add(value);
+            }
+        }
+        Ok(())
+    }
+
+    fn segment_end(&mut self, tables: &Tables) -> Result<()> {
+        let Some(into) = &mut self.into else { return Ok(()) };
+        let width = into.kind.values.len();
+        if width == 0 {
+            return Ok(());
+        }
+        let mut label_sets = vec![None; tables.label_sets.len()];
+        for (row, values) in self.sums.chunks_exact(width).enumerate() {
+            let Some(&(node, labels)) =
+                tables.rows.get(row as u32).filter(|_| values.iter().any(|&sum| sum != 0))
+            else {
+                continue;
+            };
+            let set = &mut label_sets[labels as usize];
+            let set = *set.get_or_insert_with(|| {
+                let is_wanted = self.query.keeps(tables, labels);
+                is_wanted.then(|| into.labels(tables, labels))
+            });
+            if let Some(set) = set {
+                let stack = into.stack(tables, node, self.budget)?;
+                into.builder.merge_sample(stack, set, values);
+            }
+        }
+        self.budget.refund(self.sums.len() * size_of::<i64>());
+        self.sums.clear();
+        self.budget.check()
+    }
+}
+
+impl<'q> Merge<'q> {
+    pub(crate) fn new(query: &'q Query<'q>, budget: &'q Budget) -> Self {
+        Self { query, budget, into: None, sums: Vec::new(), windows: 0 }
+    }
+
+    /// Returns the profile, or `None` if there was no window.
+    pub(crate) fn finish(self) -> Option<Profile> {
+        let Into { mut builder, start, duration, quality, .. } = self.into?;
+        builder.comment(&format!("flamelet: {} windows of a history", self.windows));
+        let header = builder.header_mut();
+        header.time_nanos = start;
+        header.duration_nanos = duration;
+        Some(builder.finish_with(None, quality))
+    }
+}
+
+impl Into {
+    fn new(kind: &Kind, budget: &Budget) -> Self {
+        Self {
+            kind: kind.clone(),
+            builder: kind.builder().within(budget.clone()),
+            modules: HashMap::default(),
+            taken: Vec::new(),
+            stacks: HashMap::default(),
+            start: i64::MAX,
+            duration: 0,
+            quality: None,
+        }
+    }
+
+    /// Takes what a window says about time and quality.
+    fn note(&mut self, tables: &Tables, window: &Window) {
+        self.start = self.start.min(window.start);
+        self.duration = self.duration.saturating_add(window.duration);
+        let Some((engine, other)) = window.quality else { return };
+        let engine = self.builder.string(tables.text(engine));
+        let mine =
+            self.quality.unwrap_or(Quality { engine, achieved_millihertz: u64::MAX, ..Quality::default() });
+        self.quality = Some(Quality {
+            engine: mine.engine,
+            asked_millihertz: mine.asked_millihertz.max(other.asked_millihertz),
+            achieved_millihertz: mine.achieved_millihertz.min(other.achieved_millihertz),
+            samples: mine.samples.saturating_add(other.samples),
+            lost: mine.lost.saturating_add(other.lost),
+            truncated: mine.truncated.saturating_add(other.truncated),
+            unresolved: 0,
+            own_cpu_nanos: mine.own_cpu_nanos.saturating_add(other.own_cpu_nanos),
+        });
+    }
+
+    fn labels(&mut self, tables: &Tables, set: u32) -> LabelSetId {
+        let rows = tables.label_sets.get(set).map(|rows| &**rows).unwrap_or_default();
+        let labels: Vec<_> = rows
+            .iter()
+            .map(|row| flamelet_profile::Label {
+                key: self.builder.string(tables.text(row.key)),
+                text: self.builder.string(tables.text(row.text)),
+                number: row.number,
+                unit: self.builder.string(tables.text(row.unit)),
+            })
+            .collect();
+        self.builder.labels(&labels)
+    }
+
+    /// Returns the stack of a node, which is walked to its root only if no segment had it before.
+    fn stack(&mut self, tables: &Tables, node: u32, budget: &Budget) -> Result<StackId> {
+        let hash = tables.nodes.get(node).map(|node| node.hash).unwrap_or_default();
+        if let Some(&known) = self.stacks.get(&hash) {
+            return Ok(known);
+        }
+        let (mut locations, mut at) = (Vec::new(), node);
+        while at != 0 {
+            budget.work(1)?;
+            let Some(node) = tables.nodes.get(at) else { break };
+            if let Some((frame, _)) = tables.frames.get(node.frame) {
+                locations.push(self.location(tables, frame));
+            }
+            // Callers have smaller numbers, so this ends.
+            at = node.caller;
+        }
+        let stack = self.builder.stack(&locations);
+        budget.charge(flamelet_profile::budget::hash_entry(size_of::<(ContentHash, StackId)>()))?;
+        self.stacks.insert(hash, stack);
+        Ok(stack)
+    }
+
+    fn location(&mut self, tables: &Tables, frame: &Frame) -> LocationId {
+        if frame.name != 0 {
+            let (name, file) = (tables.text(frame.name), tables.text(frame.file));
+            let function = self.builder.named_function(name, file);
+            return self.builder.frame(function, 0);
+        }
+        let module = frame.module.checked_sub(1).and_then(|number| tables.modules.get(number));
+        let Some(module) = module else { return self.builder.address(None, frame.offset) };
+        // The program comes first, whatever was sampled first.
+        if self.modules.is_empty()
+            && let Some(program) = tables.modules.get(0)
+        {
+            self.mapping(tables, program);
+        }
+        let mapping = self.mapping(tables, module);
+        let profile = self.builder.profile();
+        let start = profile.mappings().get(mapping.index()).map_or(0, |mapping| mapping.start);
+        self.builder.address(Some(mapping), start.wrapping_add(frame.offset - module.offset))
+    }
+
+    fn mapping(&mut self, tables: &Tables, module: &Module) -> MappingId {
+        let (build_id, file) = (tables.text(module.build_id), tables.text(module.file));
+        let identity = if build_id.is_empty() { file } else { build_id };
+        let key = ModuleKey { identity: identity.to_owned(), offset: module.offset, size: module.size };
+        if let Some(&known) = self.modules.get(&key) {
+            return known;
+        }
+        let start = self.place(module);
+        let mapping = self.builder.file_mapping(start..start + module.size, module.offset, file, build_id);
+        self.modules.insert(key, mapping);
+        mapping
+    }
+
+    /// Returns where a module goes: where it was, unless a module of another process is there already.
+    fn place(&mut self, module: &Module) -> u64 {
+        let is_free = |start: u64| {
+            start
+                .checked_add(module.size)
+                .is_some_and(|limit| self.taken.iter().all(|&(from, to)| limit <= from || to <= start))
+        };
+        let ends = self.taken.iter().map(|&(_, limit)| limit).filter(|&limit| limit < KERNEL_START);
+        let behind =
+            ends.filter_map(|limit| limit.checked_next_multiple_of(ALIGNMENT)).find(|&start| is_free(start));
+        let start = if is_free(module.start) { module.start } else { behind.unwrap_or(module.start) };
+        self.taken.push((start, start + module.size));
+        start
+    }
+}

@@ -1,0 +1,368 @@
+//! Names of functions, kept for each build so that its profiles can be read after it was replaced.
+//!
+//! A names file belongs to one build id. It has the same records as a segment, and each adds names of code that
+//! occurred in windows: the offset in the file, and the functions there with the inlined ones. The name of the file
+//! ends with the number of the last segment that has code of the build; it is removed together with that segment.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+
+use flamelet_profile::protobuf::{FieldValue, Fields, MessageWriter, unzigzag, zigzag};
+use flamelet_profile::{
+    Budget, Error, ErrorKind, Limits, Mapping, MappingSymbols, NamedLine, Profile, ProfileBuilder, Result,
+};
+use rustc_hash::FxBuildHasher;
+
+use crate::error::about;
+use crate::folder::{Folder, NamesFile};
+use crate::record::{self, Records};
+use crate::sys;
+
+const HEADER: &[u8; 20] = b"flamelet names 1\r\n\0\0";
+/// Code places of one build whose names are kept at most.
+const MAX_PLACES: usize = 200_000;
+
+/// The fields of a record of names.
+mod field {
+    /// New strings of this record; number 0 is the first.
+    pub(super) const STRING: u32 = 1;
+    /// Offsets in the file, sorted, each as the difference to the one before.
+    pub(super) const OFFSETS: u32 = 2;
+    /// How many functions are at each offset.
+    pub(super) const COUNTS: u32 = 3;
+    /// For each function: name, mangled name, source file, first line, line, column (zigzag).
+    pub(super) const LINES: u32 = 4;
+}
+
+/// The fields of a function.
+const WIDTH: usize = 6;
+
+type Offsets = HashSet<u64, FxBuildHasher>;
+
+/// What a writer knows about the names of each build.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    builds: HashMap<String, Build>,
+}
+
+#[derive(Debug, Default)]
+struct Build {
+    /// The code places that have names in the file, or for which they were asked.
+    seen: Offsets,
+    /// Those for which names are still wanted, with a mapping that holds them.
+    wanted: Vec<(Wanted, u64)>,
+    /// The last segment that has code of this build.
+    segment: u64,
+}
+
+/// A mapping of a build, and an address in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Wanted {
+    start: u64,
+    limit: u64,
+    offset: u64,
+    filename: String,
+}
+
+impl Names {
+    /// Takes note of the code in a window that was written to segment `segment`.
+    pub(crate) fn see(&mut self, folder: &Folder, profile: &Profile, segment: u64) {
+        for mapping in profile.mappings().iter().filter(|mapping| !mapping.build_id.is_empty()) {
+            self.use_in(folder, profile.string(mapping.build_id), segment);
+        }
+        for location in profile.locations() {
+            let Some(mapping) = location.mapping.map(|id| profile.mapping(id)) else { continue };
+            if !(mapping.start..mapping.limit).contains(&location.address) {
+                continue;
+            }
+            let Some(build) = self.builds.get_mut(profile.string(mapping.build_id)) else { continue };
+            let offset = offset_of(mapping, location.address);
+            if build.seen.len() < MAX_PLACES && build.seen.insert(offset) {
+                build.wanted.push((Wanted::of(profile, mapping), location.address));
+            }
+        }
+    }
+
+    /// Renames the file of a build so that it is kept as long as this segment.
+    fn use_in(&mut self, folder: &Folder, build_id: &str, segment: u64) {
+        if !self.builds.contains_key(build_id) {
+            let build = Build { seen: known_places(folder, build_id), ..Build::default() };
+            self.builds.insert(build_id.to_owned(), build);
+        }
+        let Some(build) = self.builds.get_mut(build_id).filter(|build| build.segment != segment) else {
+            return;
+        };
+        build.segment = segment;
+        if let Some(file) = folder.names_of(build_id) {
+            let _ = fs::rename(folder.names_path(&file), folder.names_path(&NamesFile { segment, ..file }));
+        }
+    }
+
+    /// Returns the code places whose names are wanted, as a profile without samples.
+    pub(crate) fn take_wanted(&mut self) -> Option<Profile> {
+        let mut builder = ProfileBuilder::new(&[("samples", "count")]);
+        for (build_id, build) in &mut self.builds {
+            for (wanted, address) in build.wanted.drain(..) {
+                let Wanted { start, limit, offset, filename } = wanted;
+                let mapping = builder.file_mapping(start..limit, offset, &filename, build_id);
+                builder.address(Some(mapping), address);
+            }
+        }
+        let profile = builder.finish();
+        (!profile.locations().is_empty()).then_some(profile)
+    }
+
+    /// Writes the names in `profile`, and returns how many code places have got some.
+    pub(crate) fn keep(&mut self, folder: &Folder, profile: &Profile) -> Result<usize> {
+        let mut kept = 0;
+        for (build_id, build) in &self.builds {
+            let mut places: Vec<(u64, Vec<NamedLine>)> = named_places(profile, build_id);
+            if places.is_empty() {
+                continue;
+            }
+            places.sort_by_key(|(offset, _)| *offset);
+            places.dedup_by_key(|(offset, _)| *offset);
+            append(folder, build_id, build.segment, &places)?;
+            kept += places.len();
+        }
+        Ok(kept)
+    }
+}
+
+impl Wanted {
+    fn of(profile: &Profile, mapping: &Mapping) -> Self {
+        let filename = profile.string(mapping.filename).to_owned();
+        Self { start: mapping.start, limit: mapping.limit, offset: mapping.offset, filename }
+    }
+}
+
+fn offset_of(mapping: &Mapping, address: u64) -> u64 {
+    address.wrapping_sub(mapping.start).wrapping_add(mapping.offset)
+}
+
+/// Returns the code of a build that has names in `profile`.
+fn named_places(profile: &Profile, build_id: &str) -> Vec<(u64, Vec<NamedLine>)> {
+    let mut places = Vec::new();
+    for location in profile.locations() {
+        let Some(mapping) = location.mapping.map(|id| profile.mapping(id)) else { continue };
+        let lines = profile.lines_of(location);
+        if lines.is_empty() || profile.string(mapping.build_id) != build_id {
+            continue;
+        }
+        let named = lines.iter().map(|line| {
+            let function = line.function.map(|id| *profile.function(id)).unwrap_or_default();
+            let text = |id| profile.string(id).to_owned();
+            NamedLine {
+                name: text(function.name),
+                system_name: text(function.system_name),
+                filename: text(function.filename),
+                start_line: function.start_line,
+                line: line.line,
+                column: line.column,
+            }
+        });
+        places.push((offset_of(mapping, location.address), named.collect()));
+    }
+    places
+}
+
+/// Returns the code places whose names are kept already.
+fn known_places(folder: &Folder, build_id: &str) -> Offsets {
+    let budget = Budget::new(Limits::SERVICE);
+    let mut known = Offsets::default();
+    let each = |offset, _: &mut Lines<'_>| {
+        known.insert(offset);
+        Ok(())
+    };
+    // What cannot be read is asked for again.
+    let _ = read(folder, build_id, &budget, each);
+    known
+}
+
+/// Appends a record to the file of a build.
+fn append(folder: &Folder, build_id: &str, segment: u64, places: &[(u64, Vec<NamedLine>)]) -> Result<()> {
+    let record = record::pack(&encode(places))?;
+    let (path, mut file, header): (PathBuf, fs::File, &[u8]) = match folder.names_of(build_id) {
+        Some(found) => {
+            let path = folder.names_path(&found);
+            let file = sys::open_to_append(&path).map_err(|error| about(&path, &error))?;
+            (path, file, &[])
+        }
+        None => {
+            let path = folder.names_path(&NamesFile { build_id: build_id.to_owned(), segment });
+            let file = sys::create(&path).map_err(|error| about(&path, &error))?;
+            (path, file, HEADER)
+        }
+    };
+    let length = file.metadata().map_err(|error| about(&path, &error))?.len();
+    let bytes = [header, &record].concat();
+    let written = sys::check_length(length + bytes.len() as u64).and_then(|()| file.write_all(&bytes));
+    written.map_err(|error| {
+        // What follows must not stand behind a torn record.
+        let _ = file.set_len(length);
+        about(&path, &error)
+    })
+}
+
+fn encode(places: &[(u64, Vec<NamedLine>)]) -> Vec<u8> {
+    let mut strings: Vec<&str> = vec![""];
+    let mut numbers: HashMap<&str, u64, FxBuildHasher> = HashMap::from_iter([("", 0)]);
+    let mut lines: Vec<u64> = Vec::new();
+    for line in places.iter().flat_map(|(_, lines)| lines) {
+        for text in [&line.name, &line.system_name, &line.filename] {
+            let next = strings.len() as u64;
+            let number = *numbers.entry(text).or_insert(next);
+            if number == next {
+                strings.push(text);
+            }
+            lines.push(number);
+        }
+        lines.extend([line.start_line, line.line, line.column].map(zigzag));
+    }
+    let mut body = MessageWriter::default();
+    strings.iter().for_each(|text| body.bytes(field::STRING, text.as_bytes()));
+    let before = std::iter::once(0).chain(places.iter().map(|(offset, _)| *offset));
+    body.packed(field::OFFSETS, places.iter().zip(before).map(|((offset, _), before)| offset - before));
+    body.packed(field::COUNTS, places.iter().map(|(_, lines)| lines.len() as u64));
+    body.packed(field::LINES, lines.iter().copied());
+    body.into_bytes()
+}
+
+/// The functions at one code place, which are read only if somebody wants them.
+struct Lines<'a> {
+    strings: &'a [&'a [u8]],
+    numbers: &'a [u64],
+}
+
+impl Lines<'_> {
+    fn read(&self) -> Result<Vec<NamedLine>> {
+        let (lines, _) = self.numbers.as_chunks::<WIDTH>();
+        let text = |number: u64| {
+            let bytes = usize::try_from(number).ok().and_then(|number| self.strings.get(number));
+            bytes.map(|bytes| String::from_utf8_lossy(bytes).into_owned()).ok_or_else(corrupt)
+        };
+        let line = |&[name, system_name, filename, start_line, line, column]: &[u64; WIDTH]| {
+            Ok(NamedLine {
+                name: text(name)?,
+                system_name: text(system_name)?,
+                filename: text(filename)?,
+                start_line: unzigzag(start_line),
+                line: unzigzag(line),
+                column: unzigzag(column),
+            })
+        };
+        lines.iter().map(line).collect()
+    }
+}
+
+/// Calls `each` with every code place of a build that has names.
+fn read(
+    folder: &Folder,
+    build_id: &str,
+    budget: &Budget,
+    mut each: impl FnMut(u64, &mut Lines<'_>) -> Result<()>,
+) -> Result<()> {
+    let Some(file) = folder.names_of(build_id) else { return Ok(()) };
+    let (bytes, _loan) = folder.read(&folder.names_path(&file), budget)?;
+    let mut records = Records::new(bytes.strip_prefix(HEADER).unwrap_or_default(), budget);
+    while let Some(body) = records.next()? {
+        budget.work(body.len())?;
+        let _loan = budget.lend(body.len().saturating_mul(size_of::<u64>() * 3))?;
+        // A record that makes no sense has names of its own only.
+        if read_record(body, &mut each).is_err() {
+            budget.check()?;
+        }
+    }
+    Ok(())
+}
+
+fn read_record(body: &[u8], each: &mut impl FnMut(u64, &mut Lines<'_>) -> Result<()>) -> Result<()> {
+    let mut strings: Vec<&[u8]> = Vec::new();
+    let (mut steps, mut counts, mut lines) = (Vec::new(), Vec::new(), Vec::new());
+    let mut fields = Fields::new(body);
+    while let Some((number, value)) = fields.next()? {
+        let into = match number {
+            field::STRING => {
+                strings.push(value.bytes()?);
+                continue;
+            }
+            field::OFFSETS => &mut steps,
+            field::COUNTS => &mut counts,
+            field::LINES => &mut lines,
+            _ => continue,
+        };
+        FieldValue::each_uint(value, |number| {
+            into.push(number);
+            Ok(())
+        })?;
+    }
+    let (mut offset, mut rest) = (0u64, &lines[..]);
+    for (&step, &count) in steps.iter().zip(&counts) {
+        offset = offset.wrapping_add(step);
+        let length = usize::try_from(count).ok().and_then(|count| count.checked_mul(WIDTH));
+        let (numbers, after) = length.and_then(|length| rest.split_at_checked(length)).ok_or_else(corrupt)?;
+        rest = after;
+        each(offset, &mut Lines { strings: &strings, numbers })?;
+    }
+    Ok(())
+}
+
+/// Fills in the kept names of all code of `profile` that has none, and returns how many places have got some.
+pub(crate) fn apply(folder: &Folder, profile: &mut Profile, budget: &Budget) -> Result<usize> {
+    let mut found: HashMap<(String, u64), Vec<NamedLine>, FxBuildHasher> = HashMap::default();
+    for (build_id, wanted) in unnamed(profile) {
+        read(folder, &build_id, budget, |offset, lines| {
+            if wanted.contains(&offset) {
+                budget.charge(lines.numbers.len() * 64)?;
+                found.insert((build_id.clone(), offset), lines.read()?);
+            }
+            Ok(())
+        })?;
+    }
+    let mut named = 0;
+    profile.relabel_locations(|profile, id| {
+        let location = profile.location(id);
+        let mapping =
+            location.mapping.map(|id| profile.mapping(id)).filter(|_| profile.lines(id).is_empty())?;
+        let key = (profile.string(mapping.build_id).to_owned(), offset_of(mapping, location.address));
+        let lines = found.get(&key).cloned();
+        named += usize::from(lines.is_some());
+        lines
+    });
+    mark_named(profile);
+    Ok(named)
+}
+
+/// Returns the code without names, by build id.
+fn unnamed(profile: &Profile) -> HashMap<String, Offsets> {
+    let mut unnamed: HashMap<String, Offsets> = HashMap::new();
+    for location in profile.locations().iter().filter(|location| profile.lines_of(location).is_empty()) {
+        let Some(mapping) = location.mapping.map(|id| profile.mapping(id)) else { continue };
+        let build_id = profile.string(mapping.build_id);
+        if !build_id.is_empty() {
+            unnamed.entry(build_id.to_owned()).or_default().insert(offset_of(mapping, location.address));
+        }
+    }
+    unnamed
+}
+
+/// Marks mappings all of whose code has names, so that no other tool looks for them.
+fn mark_named(profile: &mut Profile) {
+    let mut has_all = vec![true; profile.mappings().len()];
+    for location in profile.locations() {
+        if let Some(mapping) = location.mapping {
+            has_all[mapping.index()] &= !profile.lines_of(location).is_empty();
+        }
+    }
+    for (mapping, has_all) in profile.mappings_mut().iter_mut().zip(has_all) {
+        if has_all {
+            mapping.symbols = MappingSymbols::ALL;
+        }
+    }
+}
+
+fn corrupt() -> Error {
+    Error::new(ErrorKind::Corrupt, "a record of names contradicts itself")
+}

@@ -1,0 +1,44 @@
+//! How much a history keeps.
+
+use std::time::Duration;
+
+use flamelet_profile::{Error, Result};
+
+/// How much a history keeps, and how it is cut into segments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Options {
+    /// The most bytes that the folder's files may have together; 128 MiB by default. The oldest segments are removed
+    /// first; the newest is always kept.
+    pub bytes: u64,
+    /// How long windows are kept; seven days by default. The time between two segments counts as at most an eighth
+    /// of that, so that a clock that jumps forward does not make everything old at once.
+    pub age: Duration,
+    /// The longest time that one segment covers; an hour by default.
+    pub segment_span: Duration,
+    /// The size at which the next segment is begun; 4 MiB by default.
+    pub segment_bytes: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            bytes: 128 << 20,
+            age: Duration::from_secs(7 * 86_400),
+            segment_span: Duration::from_secs(3600),
+            segment_bytes: 4 << 20,
+        }
+    }
+}
+
+impl Options {
+    pub(crate) fn check(&self) -> Result<()> {
+        let has_room = self.bytes >= 64 << 10 && self.segment_bytes >= 4 << 10;
+        if !has_room || self.age.is_zero() || self.segment_span.is_zero() {
+            return Err(Error::invalid(
+                "a history needs 64 KiB at least, segments of 4 KiB at least, and an age above 0",
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,151 @@
+//! Profiles of any range of time.
+
+use std::path::Path;
+
+use flamelet_profile::{Budget, Error, ErrorKind, Profile, Result};
+
+use crate::decode::{Tables, Window};
+use crate::folder::{Entry, Folder};
+use crate::kind::Kind;
+use crate::merge::Merge;
+use crate::names;
+use crate::query::Query;
+use crate::segment::{self, Visit};
+use crate::span::Span;
+use crate::totals::{EachTotal, Totals};
+
+const NANOS: i64 = 1_000_000_000;
+
+/// What was left out of an answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Skipped {
+    /// Records that are damaged, or need such a one.
+    pub records: usize,
+    /// Segments that cannot be read, and why.
+    pub segments: Vec<String>,
+}
+
+impl Skipped {
+    /// Returns lines for the user; none if nothing was left out.
+    pub fn notes(&self) -> Vec<String> {
+        let damaged = (self.records > 0)
+            .then(|| format!("{} records of the history are damaged and were left out", self.records));
+        damaged.into_iter().chain(self.segments.iter().cloned()).collect()
+    }
+}
+
+/// Reads a history. Any number of readers may read while it is written.
+#[derive(Clone, Debug)]
+pub struct Reader {
+    folder: Folder,
+}
+
+impl Reader {
+    /// Opens the history in a folder.
+    pub fn open(path: &Path) -> Result<Self> {
+        Ok(Self { folder: Folder::open(path)? })
+    }
+
+    /// Returns one profile of all windows of the range, without names, and what had to be left out. `None` if there
+    /// is no such window.
+    pub fn profile(&self, query: &Query<'_>, budget: &Budget) -> Result<(Option<Profile>, Skipped)> {
+        let mut merge = Merge::new(query, budget);
+        let skipped = self.visit(query, budget, &mut merge)?;
+        let profile = merge.finish();
+        budget.check()?;
+        Ok((profile, skipped))
+    }
+
+    /// Returns from when to when there are windows, in nanoseconds since 1970, as the names of the segments say; the
+    /// segment that is being written counts with the windows it has.
+    pub fn span(&self, budget: &Budget) -> Result<Option<(i64, i64)>> {
+        let mut span = Span::default();
+        for entry in self.folder.segments()? {
+            match entry.name.span {
+                Some((from, to)) => span.add(from.saturating_mul(NANOS), to.saturating_mul(NANOS)),
+                None => drop(self.visit_one(&entry, budget, &mut span)?),
+            }
+        }
+        Ok(span.0)
+    }
+
+    /// Returns the kinds of windows in the range.
+    pub fn kinds(&self, query: &Query<'_>, budget: &Budget) -> Result<Vec<Kind>> {
+        let mut kinds = Kinds { query, found: Vec::new() };
+        self.visit(query, budget, &mut kinds)?;
+        Ok(kinds.found)
+    }
+
+    /// Calls `each` for every window of the range and every set of labels in it, in the order of writing.
+    pub fn totals<'a>(
+        &self,
+        query: &'a Query<'a>,
+        budget: &'a Budget,
+        each: &'a mut EachTotal<'a>,
+    ) -> Result<Skipped> {
+        self.visit(query, budget, &mut Totals { query, budget, each })
+    }
+
+    /// Fills in the kept names of the code in `profile` that has none, and returns how many places have got some.
+    pub fn add_names(&self, profile: &mut Profile, budget: &Budget) -> Result<usize> {
+        names::apply(&self.folder, profile, budget)
+    }
+
+    /// Shows `visitor` the segments that may have windows of the range.
+    pub(crate) fn visit(
+        &self,
+        query: &Query<'_>,
+        budget: &Budget,
+        visitor: &mut impl Visit,
+    ) -> Result<Skipped> {
+        let mut skipped = Skipped::default();
+        for entry in self.folder.segments()?.iter().filter(|entry| query.may_be_in(&entry.name)) {
+            match self.visit_one(entry, budget, visitor) {
+                Ok(damaged) => skipped.records += damaged,
+                Err(error) => {
+                    budget.check()?;
+                    skipped.segments.push(error.to_string());
+                }
+            }
+        }
+        Ok(skipped)
+    }
+
+    fn visit_one(&self, entry: &Entry, budget: &Budget, visitor: &mut impl Visit) -> Result<usize> {
+        let mut path = self.folder.file(&entry.name);
+        let mut read = self.folder.read(&path, budget);
+        if read.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+            // Finished and so renamed meanwhile, or removed for its age.
+            let renamed =
+                self.folder.segments()?.into_iter().find(|other| other.name.number == entry.name.number);
+            let Some(renamed) = renamed else { return Ok(0) };
+            path = self.folder.file(&renamed.name);
+            read = self.folder.read(&path, budget);
+        }
+        let (bytes, _loan) = match read {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(0),
+            read => read?,
+        };
+        segment::visit(&bytes, budget, visitor)
+            .map_err(|error| Error::new(error.kind(), format!("{}: {error}", path.display())))
+    }
+}
+
+struct Kinds<'q> {
+    query: &'q Query<'q>,
+    found: Vec<Kind>,
+}
+
+impl Visit for Kinds<'_> {
+    fn window(&mut self, tables: &Tables, window: &Window) -> Result<()> {
+        let is_in = (self.query.from..self.query.to).contains(&window.middle());
+        if let Some(kind) = tables.kind(window.kind).filter(|kind| is_in && !self.found.contains(kind)) {
+            self.found.push(kind.clone());
+        }
+        Ok(())
+    }
+
+    fn segment_end(&mut self, _: &Tables) -> Result<()> {
+        Ok(())
+    }
+}

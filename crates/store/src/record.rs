@@ -1,0 +1,221 @@
+//! Records in a file: a header with checksums, then compressed bytes.
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 4 | [`MARK`], by which records are found again behind damage |
+//! | 4 | length of the body when it is unpacked |
+//! | 4 | length of the body as it is stored (deflate) |
+//! | 4 | CRC-32 of the stored body |
+//! | 4 | CRC-32 of the 16 bytes before |
+//!
+//! All numbers are little endian. What a reader trusts, it has checked: a record whose header or body does not match
+//! its checksum is skipped.
+
+use std::io::Write;
+
+use flamelet_profile::{Budget, Error, ErrorKind, Result};
+use flate2::write::DeflateEncoder;
+use flate2::{Compression, Crc, Decompress, FlushDecompress, Status};
+
+/// How a record begins.
+pub const MARK: [u8; 4] = [0xf1, 0xa3, 0x1e, 0x70];
+/// The length of a record's header.
+pub const HEADER: usize = 20;
+/// The longest body, packed or not.
+pub const MAX_BODY: usize = 16 << 20;
+
+/// Returns a record with this body.
+pub fn pack(body: &[u8]) -> Result<Vec<u8>> {
+    if body.len() > MAX_BODY {
+        return Err(Error::new(ErrorKind::TooLarge, "the window is too large for a record of the history"));
+    }
+    let mut encoder = DeflateEncoder::new(vec![0; HEADER], Compression::default());
+    encoder.write_all(body)?;
+    let mut record = encoder.finish()?;
+    let packed = record.len() - HEADER;
+    let body_sum = checksum(&record[HEADER..]);
+    record[..4].copy_from_slice(&MARK);
+    for (at, number) in [body.len() as u32, packed as u32, body_sum].into_iter().enumerate() {
+        record[4 + at * 4..8 + at * 4].copy_from_slice(&number.to_le_bytes());
+    }
+    let header_sum = checksum(&record[..HEADER - 4]);
+    record[HEADER - 4..HEADER].copy_from_slice(&header_sum.to_le_bytes());
+    Ok(record)
+}
+
+fn checksum(bytes: &[u8]) -> u32 {
+    let mut crc = Crc::new();
+    crc.update(bytes);
+    crc.sum()
+}
+
+/// A record whose checksums are good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stored<'a> {
+    unpacked: usize,
+    packed: &'a [u8],
+}
+
+impl<'a> Stored<'a> {
+    /// Returns the record at the beginning of `bytes` if it is whole and good.
+    fn at(bytes: &'a [u8]) -> Option<Self> {
+        let header = bytes.first_chunk::<HEADER>()?;
+        let number = |at: usize| {
+            let word = header[at..].first_chunk().copied().unwrap_or_default();
+            u32::from_le_bytes(word)
+        };
+        if header[..4] != MARK || checksum(&header[..HEADER - 4]) != number(HEADER - 4) {
+            return None;
+        }
+        let (unpacked, packed) = (number(4) as usize, number(8) as usize);
+        let packed = bytes.get(HEADER..HEADER + packed)?;
+        let is_good = unpacked <= MAX_BODY && checksum(packed) == number(12);
+        is_good.then_some(Self { unpacked, packed })
+    }
+}
+
+/// Reads the records of a file one after another.
+pub struct Records<'a> {
+    rest: &'a [u8],
+    budget: &'a Budget,
+    inflate: Decompress,
+    body: Vec<u8>,
+    /// Places where something other than a record was skipped, with a good record behind it.
+    damaged: usize,
+}
+
+impl<'a> Records<'a> {
+    /// Starts at the first of `bytes`.
+    pub fn new(bytes: &'a [u8], budget: &'a Budget) -> Self {
+        Self { rest: bytes, budget, inflate: Decompress::new(false), body: Vec::new(), damaged: 0 }
+    }
+
+    /// Returns how many places were skipped because they were damaged. The end of a file that was being written does
+    /// not count.
+    pub fn damaged(&self) -> usize {
+        self.damaged
+    }
+
+    /// Returns the body of the next good record, or `None` when there is no further one. Fails only if the budget
+    /// has run out.
+    #[expect(clippy::should_implement_trait, reason = "it lends its buffer")]
+    pub fn next(&mut self) -> Result<Option<&[u8]>> {
+        while let Some(stored) = self.find()? {
+            self.rest = &self.rest[HEADER + stored.packed.len()..];
+            if self.unpack(stored)? {
+                return Ok(Some(&self.body));
+            }
+            self.damaged += 1;
+        }
+        Ok(None)
+    }
+
+    /// Moves to the next good record and returns it.
+    fn find(&mut self) -> Result<Option<Stored<'a>>> {
+        let mut skipped = false;
+        while self.rest.len() >= HEADER {
+            self.budget.work(HEADER)?;
+            if let Some(stored) = Stored::at(self.rest) {
+                self.damaged += usize::from(skipped);
+                self.budget.work(stored.packed.len() / 16)?;
+                return Ok(Some(stored));
+            }
+            skipped = true;
+            // A false mark may claim a long body, whose checksum was computed in vain.
+            self.budget.work(self.rest.len().min(MAX_BODY) / 64)?;
+            let next = self.rest[1..].windows(MARK.len()).position(|at| at == MARK);
+            self.rest = next.map_or(&[], |at| &self.rest[1 + at..]);
+        }
+        Ok(None)
+    }
+
+    /// Unpacks a record into the buffer, and returns whether it has the length that its header names.
+    fn unpack(&mut self, stored: Stored<'_>) -> Result<bool> {
+        if self.body.len() < stored.unpacked {
+            self.budget.charge(stored.unpacked - self.body.len())?;
+        }
+        self.budget.work(stored.unpacked / 16)?;
+        self.body.resize(stored.unpacked.max(self.body.len()), 0);
+        self.body.truncate(stored.unpacked);
+        self.inflate.reset(false);
+        let status = self.inflate.decompress(stored.packed, &mut self.body, FlushDecompress::Finish);
+        let is_whole = self.inflate.total_out() == stored.unpacked as u64;
+        Ok(is_whole && matches!(status, Ok(Status::StreamEnd)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flamelet_profile::Limits;
+
+    fn bodies() -> Vec<Vec<u8>> {
+        vec![b"first".to_vec(), vec![7; 3000], Vec::new(), (0..=255).collect()]
+    }
+
+    fn log() -> Vec<u8> {
+        bodies().iter().flat_map(|body| pack(body).expect("packed")).collect()
+    }
+
+    fn read(bytes: &[u8]) -> (Vec<Vec<u8>>, usize) {
+        let budget = Budget::new(Limits::SERVICE);
+        let mut records = Records::new(bytes, &budget);
+        let mut found = Vec::new();
+        while let Some(body) = records.next().expect("within the budget") {
+            found.push(body.to_vec());
+        }
+        (found, records.damaged())
+    }
+
+    #[test]
+    fn what_was_packed_is_read() {
+        assert_eq!(read(&log()), (bodies(), 0));
+    }
+
+    #[test]
+    fn a_log_cut_anywhere_has_the_records_before() {
+        let log = log();
+        let mut ends: Vec<usize> = Vec::new();
+        for body in bodies() {
+            ends.push(ends.last().copied().unwrap_or(0) + pack(&body).expect("packed").len());
+        }
+        for length in 0..log.len() {
+            let whole = ends.iter().filter(|&&end| end <= length).count();
+            assert_eq!(read(&log[..length]), (bodies()[..whole].to_vec(), 0), "{length}");
+        }
+    }
+
+    #[test]
+    fn a_flipped_bit_anywhere_costs_one_record() {
+        let log = log();
+        for bit in 0..log.len() * 8 {
+            let mut flipped = log.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            let (found, _) = read(&flipped);
+            assert_eq!(found.len(), bodies().len() - 1, "bit {bit}");
+            assert!(found.iter().all(|body| bodies().contains(body)), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn zeros_of_a_power_failure_and_false_marks_are_skipped() {
+        let mut log = log();
+        log.extend([0; 5000]);
+        log.extend(MARK.repeat(50));
+        log.extend(pack(b"later").expect("packed"));
+        let (found, damaged) = read(&log);
+        assert_eq!((found.len(), damaged), (bodies().len() + 1, 1));
+        assert_eq!(found.last().map(Vec::as_slice), Some(&b"later"[..]));
+    }
+
+    #[test]
+    fn a_body_of_another_length_than_its_header_says_is_not_served() {
+        let mut record = pack(&[1; 100]).expect("packed");
+        for length in [99u32, 101, 0, u32::MAX] {
+            record[4..8].copy_from_slice(&length.to_le_bytes());
+            let sum = checksum(&record[..HEADER - 4]);
+            record[HEADER - 4..HEADER].copy_from_slice(&sum.to_le_bytes());
+            assert_eq!(read(&record).0, Vec::<Vec<u8>>::new(), "{length}");
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! One segment: its header, and its windows in order.
+
+use flamelet_profile::{Budget, Error, ErrorKind, Result};
+
+use crate::decode::{Tables, Window};
+use crate::record::Records;
+
+/// How a segment begins: what it is, and the version of its format.
+pub(crate) const HEADER: &[u8; 20] = b"flamelet history 1\r\n";
+
+/// Does something with the windows of segments.
+pub(crate) trait Visit {
+    /// Called for each window, in the order of writing.
+    fn window(&mut self, tables: &Tables, window: &Window) -> Result<()>;
+
+    /// Called after the last window of a segment.
+    fn segment_end(&mut self, tables: &Tables) -> Result<()>;
+}
+
+/// Reads a segment, and returns how many of its records were skipped because they are damaged.
+pub(crate) fn visit(bytes: &[u8], budget: &Budget, visitor: &mut impl Visit) -> Result<usize> {
+    let Some(bytes) = bytes.strip_prefix(HEADER) else {
+        return match bytes.len() < HEADER.len() {
+            // Its writer ended before the first window.
+            true => Ok(0),
+            false => Err(Error::new(
+                ErrorKind::WrongFormat,
+                "is not a history that this version of flamelet reads",
+            )),
+        };
+    };
+    let (mut tables, mut lost) = (Tables::default(), 0);
+    let mut records = Records::new(bytes, budget);
+    while let Some(body) = records.next()? {
+        match tables.add(body, budget) {
+            Ok(Some(window)) => visitor.window(&tables, &window)?,
+            Ok(None) => lost += 1,
+            // It has a good checksum but makes no sense: what follows cannot be trusted.
+            Err(error) => {
+                budget.check()?;
+                debug_assert_ne!(error.kind(), ErrorKind::OutOfMemory);
+                lost += 1;
+                break;
+            }
+        }
+    }
+    visitor.segment_end(&tables)?;
+    Ok(lost + records.damaged())
+}

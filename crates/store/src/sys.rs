@@ -1,0 +1,130 @@
+//! Opening files safely: no links, no pipes, no files of other users.
+//!
+//! The folder may be one that others can write to (volumes of containers often are), so nothing in it is trusted by
+//! its name.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io;
+use std::path::Path;
+
+#[cfg(unix)]
+pub(crate) use unix::{check_length, is_same_file, lock, own_user, owner};
+
+/// Creates a file for appending that only this user can read and write. Fails if anything is there already.
+pub(crate) fn create(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.append(true).create_new(true);
+    #[cfg(unix)]
+    unix::restrict(&mut options);
+    options.open(path)
+}
+
+/// Opens a regular file for reading whose owner is one of `owners`.
+pub(crate) fn open(path: &Path, owners: &[u32]) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    unix::restrict(&mut options);
+    let file = options.open(path)?;
+    if is_good(&file.metadata()?, owners) { Ok(file) } else { Err(not_ours()) }
+}
+
+/// Opens a file of this user to append to it.
+pub(crate) fn open_to_append(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.append(true);
+    #[cfg(unix)]
+    unix::restrict(&mut options);
+    let file = options.open(path)?;
+    if is_good(&file.metadata()?, &[own_user()]) { Ok(file) } else { Err(not_ours()) }
+}
+
+/// Opens a file that only marks who writes, and creates it if it does not exist.
+pub(crate) fn open_mark(path: &Path, owners: &[u32]) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.append(true).create(true);
+    #[cfg(unix)]
+    unix::restrict(&mut options);
+    let file = options.open(path)?;
+    if is_good(&file.metadata()?, owners) { Ok(file) } else { Err(not_ours()) }
+}
+
+fn is_good(found: &Metadata, owners: &[u32]) -> bool {
+    found.is_file() && owners.contains(&owner(found))
+}
+
+fn not_ours() -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, "is not a regular file of the service's user")
+}
+
+#[cfg(unix)]
+#[allow(unsafe_code, reason = "std has no geteuid and getrlimit, and flock only since Rust 1.89")]
+mod unix {
+    use std::fs::{File, Metadata, OpenOptions};
+    use std::io;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+    use std::path::Path;
+
+    pub(super) fn restrict(options: &mut OpenOptions) {
+        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;
+        options.mode(0o600).custom_flags(flags);
+    }
+
+    /// Locks an open file until it is closed. Fails with `WouldBlock` if it is locked already.
+    pub(crate) fn lock(file: &File) -> io::Result<()> {
+        // SAFETY: takes a descriptor that is open, and an integer.
+        let failed = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0;
+        if failed { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Fails if the process may not have files of this length: the kernel would end it with SIGXFSZ.
+    pub(crate) fn check_length(length: u64) -> io::Result<()> {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: writes to the structure only.
+        let is_known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) } == 0;
+        #[allow(clippy::useless_conversion, reason = "not on every system it has 64 bits")]
+        let most = u64::from(limit.rlim_cur);
+        if is_known && length > most { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(()) }
+    }
+
+    /// Returns whether `path` still names this open file.
+    pub(crate) fn is_same_file(file: &File, path: &Path) -> io::Result<bool> {
+        let (open, named) = (file.metadata()?, path.symlink_metadata()?);
+        Ok((open.dev(), open.ino()) == (named.dev(), named.ino()))
+    }
+
+    pub(crate) fn owner(found: &Metadata) -> u32 {
+        found.uid()
+    }
+
+    pub(crate) fn own_user() -> u32 {
+        // SAFETY: takes nothing and cannot fail.
+        unsafe { libc::geteuid() }
+    }
+}
+
+#[cfg(not(unix))]
+pub(crate) fn lock(_: &File) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(not(unix))]
+pub(crate) fn check_length(_: u64) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(not(unix))]
+pub(crate) fn is_same_file(_: &File, path: &Path) -> io::Result<bool> {
+    path.symlink_metadata().map(|_| true)
+}
+
+#[cfg(not(unix))]
+pub(crate) fn owner(_: &Metadata) -> u32 {
+    0
+}
+
+#[cfg(not(unix))]
+pub(crate) fn own_user() -> u32 {
+    0
+}

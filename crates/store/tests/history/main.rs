@@ -1,0 +1,8 @@
+//! The history from outside: what is written is read, whatever happens meanwhile.
+
+mod damage;
+mod disk;
+mod kill;
+mod names;
+mod ranges;
+mod support;
