@@ -30,7 +30,7 @@ use axum::routing::any;
 use crate::Profiler;
 use crate::http::{Handler, SeenPath};
 
-/// The longest body, a list of addresses, that `/debug/pprof/symbol` accepts.
+/// The longest body: a list of addresses for `/debug/pprof/symbol`, or a query.
 const MAX_BODY: usize = 4 << 20;
 
 /// Returns a router with all endpoints of [`crate::http`], open to every client that can reach the server.

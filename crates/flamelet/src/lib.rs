@@ -33,6 +33,7 @@
 //! | profile for a set time, or between two points in the code | [`Profiler::cpu`], [`Profiler::start`] |
 //! | find out which code holds memory | [`global_allocator!`], [`Profiler::heap`], [`mod@heap`] |
 //! | serve profiles over HTTP | [`axum::router`], or [`http::Handler`] without axum |
+//! | keep the past on disk and ask for any range of it | [`ProfilerBuilder::history`], `Profiler::range` |
 //! | write a profile every two minutes | [`setup_profiling`], [`IntervalFiles`] |
 //! | label samples with what a thread or a future works on | [`labels!`], [`mod@labels`] |
 //! | find out what the profiler itself costs | [`Profiler::metrics`] |
@@ -41,7 +42,8 @@
 //!
 //! `cpu`, `heap` and `axum` are on by default. Optional: `jemalloc`, `mimalloc` (allocators to wrap), `http` (the
 //! endpoints without axum), `view` (the web viewer inside the service), `continuous` (always-on sampling, so that a
-//! profile of the last minute is available at once). All are additive.
+//! profile of the last minute is available at once), `history` (the past on disk, which survives restarts). All are
+//! additive.
 //!
 //! # Other systems
 //!
@@ -59,11 +61,15 @@ pub mod heap;
 mod heap_elsewhere;
 #[cfg(all(feature = "heap", target_os = "linux"))]
 mod heap_sampling;
+#[cfg(feature = "history")]
+mod history;
 #[cfg(feature = "http")]
 pub mod http;
 pub mod labels;
 #[cfg(any(feature = "cpu", feature = "heap", feature = "http"))]
 mod lock;
+#[cfg(feature = "cpu")]
+mod problem;
 #[cfg(any(feature = "cpu", feature = "heap", feature = "http"))]
 mod profiler;
 #[cfg(any(feature = "cpu", feature = "http"))]
@@ -87,6 +93,8 @@ pub use flamelet_capture::profile::{Error, ErrorKind, Result};
 pub use heap::HeapSnapshot;
 #[cfg(all(feature = "heap", not(target_os = "linux")))]
 pub use heap_elsewhere::HeapSnapshot;
+#[cfg(feature = "history")]
+pub use history::History;
 #[cfg(feature = "continuous")]
 pub use profiler::Continuous;
 #[cfg(feature = "cpu")]
@@ -110,6 +118,8 @@ mod documents {
     mod readme {}
     #[doc = include_str!("../../../docs/coming-from.md")]
     mod coming_from {}
+    #[doc = include_str!("../../../docs/continuous.md")]
+    mod continuous {}
     #[doc = include_str!("../../../docs/memory.md")]
     mod memory {}
 }

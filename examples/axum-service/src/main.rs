@@ -12,8 +12,9 @@ mod routes;
 
 use axum::Router;
 use axum::routing::get;
-use flamelet::{Continuous, Profiler};
+use flamelet::{Continuous, History, Profiler};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 // Enables heap profiles. With the features of the same names: (jemalloc), (mimalloc).
@@ -23,7 +24,12 @@ flamelet::global_allocator!();
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let options = Options::parse(std::env::args().skip(1)).inspect_err(|_| eprintln!("{USAGE}"))?;
     // Everything has a default; with continuous sampling, `?last=60` answers at once.
-    let profiler = Profiler::builder().name("axum-service").continuous(Continuous::default()).start()?;
+    let mut builder = Profiler::builder().name("axum-service").continuous(Continuous::default());
+    if let Some(folder) = &options.history {
+        // With a history on disk, `?from=-2h` answers, also after a restart.
+        builder = builder.history(History::new(folder).window(options.window));
+    }
+    let profiler = builder.start()?;
     let app = Router::new()
         .route("/", get(routes::home))
         .route("/burn", get(routes::burn))
@@ -45,20 +51,25 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
 }
 
-const USAGE: &str = "usage: axum-service [--listen ADDRESS:PORT] [--busy]\n\
-                     --listen  where to listen (127.0.0.1:3000; port 0 for a free one)\n\
-                     --busy    work all the time, so that there is something to see without requests";
+const USAGE: &str = "usage: axum-service [--listen ADDRESS:PORT] [--busy] [--history FOLDER [--window SECONDS]]\n\
+                     --listen   where to listen (127.0.0.1:3000; port 0 for a free one)\n\
+                     --busy     work all the time, so that there is something to see without requests\n\
+                     --history  keep CPU samples in this folder, so that the past can be asked for\n\
+                     --window   the length of its windows in seconds (10)";
 
 /// The command line.
 struct Options {
     listen: SocketAddr,
     busy: bool,
+    history: Option<PathBuf>,
+    window: Duration,
 }
 
 impl Options {
     fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
         // Loopback: only users of this machine can take profiles.
-        let mut options = Self { listen: SocketAddr::from(([127, 0, 0, 1], 3000)), busy: false };
+        let listen = SocketAddr::from(([127, 0, 0, 1], 3000));
+        let mut options = Self { listen, busy: false, history: None, window: Duration::from_secs(10) };
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
                 "--listen" => {
@@ -66,6 +77,17 @@ impl Options {
                     options.listen = value.parse().map_err(|_| format!("{value:?} is not ADDRESS:PORT"))?;
                 }
                 "--busy" => options.busy = true,
+                "--history" => {
+                    let value = arguments.next().ok_or("--history needs a folder")?;
+                    options.history = Some(value.into());
+                }
+                "--window" => {
+                    let value = arguments.next().ok_or("--window needs a number of seconds")?;
+                    let seconds =
+                        value.parse().map_err(|_| format!("{value:?} is not a number of seconds"))?;
+                    options.window =
+                        Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?;
+                }
                 other => return Err(format!("{other:?} is not an option")),
             }
         }

@@ -17,12 +17,12 @@ mod recorder;
 mod retention;
 
 use std::fmt;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::problem::to_standard_error;
 use crate::task::Cancel;
 use crate::{CpuRequest, Profiler};
 use crate::{Error, ErrorKind, Result};
@@ -145,12 +145,6 @@ impl Drop for IntervalFiles {
     fn drop(&mut self) {
         self.running.take().into_iter().for_each(RecorderThread::stop);
     }
-}
-
-/// Standard error may be a file on the very disk that is full. That must not end the recorder, so `eprintln!`, which
-/// panics, is not used.
-fn to_standard_error(problem: &str) {
-    let _ = writeln!(std::io::stderr(), "flamelet: {problem}");
 }
 
 /// Builds an [`IntervalFiles`].

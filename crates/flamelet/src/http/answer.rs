@@ -78,6 +78,7 @@ impl From<Error> for Refusal {
         let status = match error.kind() {
             ErrorKind::InvalidOption => StatusCode::BAD_REQUEST,
             ErrorKind::NotEnabled | ErrorKind::Unsupported => StatusCode::FORBIDDEN,
+            ErrorKind::NotFound => StatusCode::NOT_FOUND,
             // The client is gone: nothing reads this answer.
             ErrorKind::Cancelled => StatusCode::REQUEST_TIMEOUT,
             ErrorKind::Denied => StatusCode::SERVICE_UNAVAILABLE,

@@ -21,6 +21,7 @@ pub(super) fn take(
     match capture {
         Capture::Cpu { seconds, frequency } => cpu::take(profiler, seconds, frequency, cancel),
         Capture::Recent { seconds } => recent::take(profiler, seconds),
+        Capture::Range { from, to } => range::take(profiler, from, to),
         Capture::Heap { view, seconds } => heap::take(profiler, view, seconds, cancel),
         Capture::Growth { seconds, windows } => heap::watch(profiler, seconds, windows, cancel),
         Capture::Empty(kind) => Ok(Box::new(move || Ok(super::empty::profile(kind)))),
@@ -54,6 +55,16 @@ mod recent {
     pub(super) fn take(profiler: &Profiler, seconds: u64) -> Result<Make<Profile>, Refusal> {
         let profiler = profiler.clone();
         Ok(Box::new(move || Ok(profiler.last(std::time::Duration::from_secs(seconds))?)))
+    }
+}
+
+#[cfg(feature = "history")]
+mod range {
+    use super::*;
+
+    pub(super) fn take(profiler: &Profiler, from: i64, to: i64) -> Result<Make<Profile>, Refusal> {
+        let profiler = profiler.clone();
+        Ok(Box::new(move || Ok(profiler.range_of(from, to)?)))
     }
 }
 
@@ -123,6 +134,15 @@ mod recent {
 
     pub(super) fn take(_: &Profiler, _: u64) -> Result<Make<Profile>, Refusal> {
         Err(Refusal::forbidden("continuous sampling is not compiled into this service"))
+    }
+}
+
+#[cfg(not(feature = "history"))]
+mod range {
+    use super::*;
+
+    pub(super) fn take(_: &Profiler, _: i64, _: i64) -> Result<Make<Profile>, Refusal> {
+        Err(Refusal::forbidden("a history is not compiled into this service"))
     }
 }
 

@@ -8,6 +8,8 @@ use http::request::Parts;
 use super::answer::Refusal;
 use super::incoming::Incoming;
 use super::plan::{EmptyProfile, Plan};
+#[cfg(feature = "history")]
+use super::querier;
 use super::query::Query;
 use super::rules::Rules;
 use super::{cpu, empty, heap, symbol};
@@ -104,11 +106,43 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
     Endpoint::hidden("/pprof/profile/flamegraph", cpu::plan_flamegraph),
     Endpoint::hidden("/pprof/heap/report", heap::plan_report),
     Endpoint::hidden("/pprof/heap/flamegraph", heap::plan_flamegraph),
+    #[cfg(feature = "history")]
+    Endpoint::call("/querier.v1.QuerierService/ProfileTypes"),
+    #[cfg(feature = "history")]
+    Endpoint::call("/querier.v1.QuerierService/LabelNames"),
+    #[cfg(feature = "history")]
+    Endpoint::call("/querier.v1.QuerierService/LabelValues"),
+    #[cfg(feature = "history")]
+    Endpoint::call("/querier.v1.QuerierService/Series"),
+    #[cfg(feature = "history")]
+    Endpoint::call("/querier.v1.QuerierService/SelectMergeStacktraces"),
+    #[cfg(feature = "history")]
+    Endpoint::call("/querier.v1.QuerierService/SelectMergeSpanProfile"),
+    #[cfg(feature = "history")]
+    Endpoint::call("/querier.v1.QuerierService/SelectMergeProfile"),
+    #[cfg(feature = "history")]
+    Endpoint::call("/querier.v1.QuerierService/SelectSeries"),
+    #[cfg(feature = "history")]
+    Endpoint::call("/querier.v1.QuerierService/SelectHeatmap"),
+    #[cfg(feature = "history")]
+    Endpoint::call("/querier.v1.QuerierService/Diff"),
+    #[cfg(feature = "history")]
+    Endpoint::call("/querier.v1.QuerierService/GetProfileStats"),
+    #[cfg(feature = "history")]
+    Endpoint::hidden("/pyroscope/render", querier::plan_render),
+    #[cfg(feature = "history")]
+    Endpoint::hidden("/pyroscope/render-diff", querier::plan_render),
 ];
 
 impl Endpoint {
     const fn hidden(path: &'static str, plan: fn(&Incoming<'_>) -> Result<Plan, Refusal>) -> Self {
         Self { path, methods: "GET, HEAD", link: None, plan }
+    }
+
+    /// A call of Pyroscope's query service.
+    #[cfg(feature = "history")]
+    const fn call(path: &'static str) -> Self {
+        Self { methods: "POST", ..Self::hidden(path, querier::plan_call) }
     }
 
     const fn linked(

@@ -33,6 +33,8 @@ pub fn fuzz_request(bytes: &[u8]) {
             frequency: 99,
             cpu: has(()),
             past: if has_all { Ok(std::time::Duration::from_secs(300)) } else { Err(missing) },
+            history: has(()),
+            now: 1_794_712_406_000_000_000,
             heap: has(()),
         };
         let hosts = if has_all { None } else { Some(&hosts[..]) };
@@ -67,6 +69,8 @@ fn check_plan(limits: &Limits, plan: &Plan) {
             check_delivery(limits, delivery);
         }
         Plan::Moved(_) | Plan::Now(_) => {}
+        #[cfg(feature = "history")]
+        Plan::Query(_) => {}
     }
 }
 
@@ -77,6 +81,7 @@ fn check_capture(limits: &Limits, capture: Capture) {
         Capture::Cpu { seconds, frequency } =>
             is_capped(seconds) && (1..=limits.max_frequency).contains(&frequency),
         Capture::Recent { seconds } => (1..=300).contains(&seconds),
+        Capture::Range { from, to } => from < to,
         Capture::Heap { seconds, .. } => seconds.is_none_or(is_capped),
         Capture::Growth { seconds, windows } =>
             is_capped(seconds) && windows.is_none_or(|windows| (1..=100).contains(&windows)),
@@ -135,6 +140,10 @@ mod tests {
             "?debug=1&seconds=5",
             "?last=60",
             "?last=",
+            "?from=-1h",
+            "?from=now&to=1794712406",
+            "?to=2026-11-15T03:00:00Z&from=0",
+            "?from=%00&to=99999999999",
             "?windows=0",
             "?windows=100",
             "?image_width=0",

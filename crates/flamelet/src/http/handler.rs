@@ -132,8 +132,7 @@ impl Handler {
     /// Returns the answer to a request whose body could not be read completely, or is longer than `most` bytes.
     #[cfg(feature = "axum")]
     pub(crate) fn refuse_body(&self, most: usize) -> Response<Vec<u8>> {
-        let message =
-            format!("a list of addresses that is whole and at most {} MiB is asked for", most >> 20);
+        let message = format!("the body must be whole and at most {} MiB long", most >> 20);
         self.refuse(&Refusal::new(http::StatusCode::PAYLOAD_TOO_LARGE, message))
     }
 

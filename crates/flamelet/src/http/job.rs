@@ -51,7 +51,16 @@ impl Job {
                 Self::Thread { head, work, cost: Cost::Nothing }
             }
             Plan::Profile(capture, delivery) => Self::deliver(profiler.clone(), capture, delivery),
+            #[cfg(feature = "history")]
+            Plan::Query(question) => Self::query(profiler.clone(), question),
         }
+    }
+
+    #[cfg(feature = "history")]
+    fn query(profiler: Profiler, question: super::plan::Question) -> Self {
+        let work =
+            Box::new(move |_: &Arc<Cancel>| workshop::run(move || super::past::answer(&profiler, question)));
+        Self::Thread { head: answer::inline("application/json", ""), work, cost: Cost::Capture }
     }
 
     fn name(profiler: Profiler, addresses: Vec<u64>) -> Self {

@@ -15,7 +15,7 @@
 //! | path | answers |
 //! |---|---|
 //! | `/debug/pprof/` | a page with links |
-//! | `/debug/pprof/profile?seconds=30&frequency=99` | CPU; with `?last=60` the last minute, if continuous sampling is on |
+//! | `/debug/pprof/profile?seconds=30&frequency=99` | CPU; with `?last=60` the last minute, if continuous sampling is on; with `?from=-2h&to=-1h` any range, if there is a history |
 //! | `/debug/pprof/heap`, `/debug/pprof/allocs` | heap; `?seconds=N` for what changes in that time |
 //! | `/debug/pprof/freed`, `lifetime`, `temporary`, `peak` | which code frees memory, how long memory lives, short-lived allocations, the heap at its peak |
 //! | `/debug/pprof/growth?seconds=10&windows=8` | what grows, watched in this many windows (100 at most) |
@@ -26,6 +26,8 @@
 //! | `/debug/pprof/trace` | 404 with an alternative: an execution trace exists only for Go's scheduler |
 //! | `/pprof/profile/report`, `/pprof/profile/flamegraph` | CPU, `seconds=10`, `frequency=200`, `image_width=2500` |
 //! | `/pprof/heap/report`, `/pprof/heap/flamegraph` | heap |
+//! | `/querier.v1.QuerierService/ProfileTypes`, `LabelNames`, `LabelValues`, `Series`, `SelectSeries`, `SelectHeatmap`, `SelectMergeStacktraces`, `SelectMergeSpanProfile`, `SelectMergeProfile`, `Diff`, `GetProfileStats` | with a history: Pyroscope's query calls (POST; JSON or protobuf), so that Grafana's Pyroscope data source can point at the service |
+//! | `/pyroscope/render`, `/pyroscope/render-diff` | with a history: Pyroscope's flame graphs as JSON |
 //!
 //! Profiles are gzipped pprof; with `Accept: text/html` a flame graph as a page, with `image/svg+xml` as a picture;
 //! with `debug=1` Go's text form. Errors are text with `X-Go-Pprof: 1`. Without flamelet's allocator, requests for
@@ -84,7 +86,11 @@ mod heap;
 mod incoming;
 mod index;
 mod job;
+#[cfg(feature = "history")]
+mod past;
 mod plan;
+#[cfg(feature = "history")]
+mod querier;
 mod query;
 mod rules;
 mod sites;

@@ -19,6 +19,19 @@ pub(super) enum Plan {
     Names(Vec<u64>),
     /// Take a profile and deliver it.
     Profile(Capture, Delivery),
+    /// Answer a query of Pyroscope's protocol from the history.
+    #[cfg(feature = "history")]
+    Query(Question),
+}
+
+/// A query of Pyroscope's protocol.
+#[cfg(feature = "history")]
+#[derive(Clone, Debug)]
+pub(super) enum Question {
+    /// A call of `querier.v1.QuerierService`.
+    Call { method: &'static str, content_type: String, encoding: String, body: Vec<u8> },
+    /// `/pyroscope/render`; `now` is in nanoseconds since 1970.
+    Render { is_diff: bool, parameters: Vec<(String, String)>, now: i64 },
 }
 
 /// Where a profile comes from.
@@ -28,6 +41,8 @@ pub(super) enum Capture {
     Cpu { seconds: u64, frequency: u32 },
     /// CPU time of the last seconds.
     Recent { seconds: u64 },
+    /// CPU time between two moments in the past, in nanoseconds since 1970.
+    Range { from: i64, to: i64 },
     /// The heap, or what changes in this many seconds.
     Heap { view: HeapView, seconds: Option<u64> },
     /// What grows, watched in this many windows if the request says so.

@@ -21,6 +21,12 @@ impl Query {
         Self { pairs: pairs.collect() }
     }
 
+    /// Returns all parameters, in the order of the request.
+    #[cfg(feature = "history")]
+    pub(super) fn pairs(&self) -> &[(String, String)] {
+        &self.pairs
+    }
+
     /// Returns the first value of `name`, unless it is empty.
     pub(super) fn first(&self, name: &str) -> Option<&str> {
         let found = self.pairs.iter().find(|(key, _)| key == name);

@@ -19,6 +19,10 @@ pub(super) struct Rules<'a> {
     pub(super) cpu: Result<(), &'static str>,
     /// How far back samples are kept, or why they are not.
     pub(super) past: Result<Duration, &'static str>,
+    /// Why there is no history, if there is none.
+    pub(super) history: Result<(), &'static str>,
+    /// The present moment, in nanoseconds since 1970.
+    pub(super) now: i64,
     /// Why there are no heap profiles, if there are none.
     pub(super) heap: Result<(), &'static str>,
 }
@@ -33,6 +37,8 @@ impl<'a> Rules<'a> {
             frequency: frequency(profiler),
             cpu: cpu(),
             past: past(profiler),
+            history: history(profiler),
+            now: now(),
             heap: heap(profiler),
         }
     }
@@ -66,6 +72,25 @@ fn past(profiler: &Profiler) -> Result<Duration, &'static str> {
 fn past(_: &Profiler) -> Result<Duration, &'static str> {
     Err("continuous sampling is not compiled into this service (feature `continuous` of flamelet), \
          so there is no `last`; ask with `seconds` instead")
+}
+
+#[cfg(feature = "history")]
+fn history(profiler: &Profiler) -> Result<(), &'static str> {
+    let folder = profiler.history_folder();
+    folder.map(drop).ok_or("this service keeps no history, so there is no `from`; ask with `seconds` instead")
+}
+
+#[cfg(not(feature = "history"))]
+fn history(_: &Profiler) -> Result<(), &'static str> {
+    Err(
+        "a history is not compiled into this service (feature `history` of flamelet), so there is no `from`; \
+         ask with `seconds` instead",
+    )
+}
+
+fn now() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
 #[cfg(all(feature = "heap", target_os = "linux"))]

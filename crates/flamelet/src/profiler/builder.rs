@@ -18,6 +18,8 @@ pub struct ProfilerBuilder {
     settings: Settings,
     #[cfg(feature = "continuous")]
     continuous: Option<Continuous>,
+    #[cfg(feature = "history")]
+    pub(super) history: Option<crate::history::History>,
 }
 
 impl ProfilerBuilder {
@@ -39,6 +41,8 @@ impl ProfilerBuilder {
             settings,
             #[cfg(feature = "continuous")]
             continuous: None,
+            #[cfg(feature = "history")]
+            history: None,
         }
     }
 
@@ -109,15 +113,21 @@ impl ProfilerBuilder {
         self
     }
 
-    /// Checks the options, and starts continuous sampling if it was chosen.
+    /// Checks the options, and starts continuous sampling and the history if they were chosen.
     pub fn start(self) -> Result<Profiler> {
         // A service should learn of an invalid option when it starts, not when it is first asked for a profile.
         self.settings.limits.check()?;
         #[cfg(feature = "cpu")]
         check(&self.settings.cpu)?;
+        let symbols = Arc::new(Symbols::new(self.settings.symbol_memory));
         let shared = Shared {
             counters: RequestCounters::default(),
-            symbols: Symbols::new(self.settings.symbol_memory),
+            #[cfg(feature = "history")]
+            history: self
+                .history
+                .map(|chosen| start_history(chosen, &self.settings, &symbols))
+                .transpose()?,
+            symbols,
             #[cfg(all(feature = "heap", target_os = "linux"))]
             has_heap: self.settings.heap.as_ref().map_or(Ok(false), crate::heap_sampling::start)?,
             #[cfg(feature = "continuous")]
@@ -326,6 +336,22 @@ impl ProfilerBuilder {
         self.continuous = Some(continuous);
         self
     }
+}
+
+/// Starts to write the history, with the profiler's labels and names.
+#[cfg(feature = "history")]
+fn start_history(
+    history: crate::history::History,
+    settings: &Settings,
+    symbols: &Arc<Symbols>,
+) -> Result<crate::history::Running> {
+    let symbols = symbols.clone();
+    let symbolize = move |profile: &mut flamelet_capture::profile::Profile| symbols.symbolize(profile);
+    let service = crate::history::Service {
+        labels: settings.labels.clone(),
+        symbolize: settings.symbolize.then(|| Box::new(symbolize) as _),
+    };
+    crate::history::Running::start(history, service, &settings.cpu)
 }
 
 fn program_name() -> String {

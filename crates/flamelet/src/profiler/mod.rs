@@ -7,6 +7,8 @@ mod limits;
 mod metrics;
 #[cfg(feature = "http")]
 mod permit;
+#[cfg(feature = "history")]
+mod range;
 mod symbols;
 #[cfg(feature = "axum")]
 mod unread;
@@ -55,12 +57,14 @@ pub struct Profiler {
 pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) counters: RequestCounters,
-    symbols: Symbols,
+    symbols: Arc<Symbols>,
     /// Whether allocations are sampled.
     #[cfg(all(feature = "heap", target_os = "linux"))]
     pub(crate) has_heap: bool,
     #[cfg(feature = "continuous")]
     recent: Option<(flamelet_capture::cpu::Recent, std::time::Duration)>,
+    #[cfg(feature = "history")]
+    history: Option<crate::history::Running>,
 }
 
 /// The options that the profiler was built with.

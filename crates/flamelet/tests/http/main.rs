@@ -3,8 +3,10 @@
 mod captures;
 mod clients;
 mod contract;
+mod grafana;
 mod heap;
 mod mounting;
+mod past;
 mod service;
 
 flamelet::global_allocator!();

@@ -1,0 +1,165 @@
+//! The service's memory on disk: windows of CPU samples, which survive the process.
+//!
+//! ```text
+//!  sampler ─► window of 10 s ─► flamelet-store ─► Profiler::range, ?from=&to=, flamelet top FOLDER --from -1h
+//! ```
+//!
+//! One thread does all the work. A disk that is full, read-only or gone costs windows and nothing else: it is reported
+//! once, and tried again with each window.
+
+mod recorder;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use flamelet_store::Options;
+
+use crate::lock::lock;
+use crate::task::Cancel;
+use crate::{Error, ErrorKind, Result};
+use recorder::Recorder;
+pub(crate) use recorder::Service;
+
+/// The name of CPU windows in a history.
+pub(crate) const CPU: &str = "cpu";
+/// The shortest and the longest window.
+const WINDOWS: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3600);
+/// How long the end of the profiler waits for the last window to be written.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How a service keeps its past on disk, see [`ProfilerBuilder::history`](crate::ProfilerBuilder::history).
+#[derive(Clone, Debug)]
+pub struct History {
+    path: PathBuf,
+    frequency: u32,
+    window: Duration,
+    options: Options,
+}
+
+impl History {
+    /// Keeps the past in this folder, which is created if it does not exist. It belongs to one service.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        let (frequency, window) = (19, Duration::from_secs(10));
+        Self { path: path.into(), frequency, window, options: Options::default() }
+    }
+
+    /// Sets the samples per second of CPU time; 19 by default.
+    #[must_use]
+    pub fn frequency(mut self, hertz: u32) -> Self {
+        self.frequency = hertz;
+        self
+    }
+
+    /// Sets the length of one window; 10 seconds by default. Profiles of the past consist of whole windows.
+    #[must_use]
+    pub fn window(mut self, length: Duration) -> Self {
+        self.window = length;
+        self
+    }
+
+    /// Sets how many bytes are kept on disk at most; 128 MiB by default. The oldest windows go first.
+    #[must_use]
+    pub fn keep_bytes(mut self, bytes: u64) -> Self {
+        self.options.bytes = bytes;
+        self
+    }
+
+    /// Sets how long windows are kept; seven days by default.
+    #[must_use]
+    pub fn keep_for(mut self, age: Duration) -> Self {
+        self.options.age = age;
+        self
+    }
+
+    fn check(&self) -> Result<()> {
+        if !WINDOWS.contains(&self.window) {
+            let message = format!("windows must be 100 ms to an hour long, not {:?}", self.window);
+            return Err(Error::invalid(message));
+        }
+        Ok(())
+    }
+}
+
+impl From<&str> for History {
+    fn from(path: &str) -> Self {
+        Self::new(path)
+    }
+}
+
+impl From<String> for History {
+    fn from(path: String) -> Self {
+        Self::new(path)
+    }
+}
+
+impl From<&Path> for History {
+    fn from(path: &Path) -> Self {
+        Self::new(path)
+    }
+}
+
+impl From<PathBuf> for History {
+    fn from(path: PathBuf) -> Self {
+        Self::new(path)
+    }
+}
+
+/// The thread that writes the history.
+pub(crate) struct Running {
+    path: PathBuf,
+    /// The process that the thread belongs to: the child of a fork has no such thread.
+    process: u32,
+    cancel: Arc<Cancel>,
+    /// Disconnected when the thread has ended.
+    end: Mutex<Receiver<()>>,
+}
+
+impl Running {
+    /// Starts to sample and to write.
+    pub(crate) fn start(
+        history: History,
+        service: Service,
+        cpu: &flamelet_capture::cpu::Options,
+    ) -> Result<Self> {
+        history.check()?;
+        let mut sampling = cpu.clone();
+        sampling.frequency = history.frequency;
+        sampling.timeline = false;
+        sampling.memory_budget = cpu.memory_budget.min(8 << 20);
+        let first = flamelet_capture::cpu::start(&sampling)?;
+        let (path, cancel) = (history.path.clone(), Arc::new(Cancel::default()));
+        let recorder = Recorder::new(history, sampling, service);
+        let (alive, end) = mpsc::channel::<()>();
+        let theirs = cancel.clone();
+        let run = move || {
+            let _alive = alive;
+            recorder.run(first, &theirs);
+        };
+        flamelet_capture::own_threads::spawn("flamelet-past", run).map_err(|error| {
+            Error::new(ErrorKind::Denied, format!("the thread that keeps the past cannot start: {error}"))
+        })?;
+        Ok(Self { path, process: std::process::id(), cancel, end: Mutex::new(end) })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+        if self.process == std::process::id() {
+            let _ = lock(&self.end).recv_timeout(PATIENCE);
+        }
+    }
+}
+
+impl fmt::Debug for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Running").field("path", &self.path).finish_non_exhaustive()
+    }
+}

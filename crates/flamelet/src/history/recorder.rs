@@ -1,0 +1,135 @@
+//! The thread that writes windows, and the names of the code in them.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+use flamelet_capture::cpu::{self, Options, Session};
+use flamelet_capture::profile::Profile;
+use flamelet_store::Writer;
+
+use super::{CPU, History};
+use crate::Result;
+use crate::problem::to_standard_error;
+use crate::task::Cancel;
+
+/// Names are first looked up after this long, then after twice as long each time, up to [`NAMES_LAST`].
+const NAMES_FIRST: Duration = Duration::from_secs(60);
+const NAMES_LAST: Duration = Duration::from_secs(3600);
+
+/// Fills in names.
+type Symbolize = Box<dyn Fn(&mut Profile) + Send>;
+
+/// What the recorder needs of the service's profiler.
+pub(crate) struct Service {
+    /// The labels of all samples.
+    pub(crate) labels: Vec<(String, String)>,
+    /// Fills in names; `None` if the service does not look them up.
+    pub(crate) symbolize: Option<Symbolize>,
+}
+
+pub(super) struct Recorder {
+    history: History,
+    sampling: Options,
+    service: Service,
+    /// `None` while the folder cannot be opened.
+    writer: Option<Writer>,
+    /// Whether a problem was reported that is not over.
+    is_failing: bool,
+    names_due: Instant,
+    names_after: Duration,
+}
+
+impl Recorder {
+    pub(super) fn new(history: History, sampling: Options, service: Service) -> Self {
+        Self {
+            history,
+            sampling,
+            service,
+            writer: None,
+            is_failing: false,
+            names_due: Instant::now() + NAMES_FIRST,
+            names_after: NAMES_FIRST,
+        }
+    }
+
+    /// Records until it is cancelled. The next window begins before the last one is written, so that there is no gap.
+    pub(super) fn run(mut self, first: Session, cancel: &Cancel) {
+        // A folder that cannot be written is reported at once.
+        let opened = self.writer().map(drop);
+        self.report(opened);
+        let mut capture = Some(first);
+        let mut end = Instant::now() + self.history.window;
+        loop {
+            let is_over = cancel.sleep(end.saturating_duration_since(Instant::now())).is_err();
+            let next = if is_over { None } else { cpu::start(&self.sampling).ok() };
+            if let Some(done) = capture.take() {
+                self.write(done);
+            }
+            if is_over || self.names_due <= Instant::now() {
+                self.keep_names();
+            }
+            if is_over {
+                return;
+            }
+            capture = next;
+            end = (end + self.history.window).max(Instant::now());
+        }
+    }
+
+    /// Writes a finished window. A failure, even a panic, does not affect the next one.
+    fn write(&mut self, done: Session) {
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            let profile = self.labelled(done.finish());
+            self.writer()?.append(CPU, &profile)
+        }));
+        self.report(outcome.unwrap_or_else(|_| {
+            let message = "a window of the history could not be made (a defect of flamelet)";
+            Err(crate::Error::new(crate::ErrorKind::Internal, message))
+        }));
+    }
+
+    /// Adds the labels that the service gives all its samples.
+    fn labelled(&self, mut profile: Profile) -> Profile {
+        for (key, text) in &self.service.labels {
+            profile.label_all(key, text);
+        }
+        profile
+    }
+
+    /// Returns the writer, which is opened again if that failed before.
+    fn writer(&mut self) -> Result<&mut Writer> {
+        let opened = match self.writer.take() {
+            Some(writer) => writer,
+            None => Writer::open(&self.history.path, self.history.options.clone())?,
+        };
+        Ok(self.writer.insert(opened))
+    }
+
+    /// Reports a problem once, until it is over.
+    fn report(&mut self, outcome: Result<()>) {
+        match outcome {
+            Err(error) if !std::mem::replace(&mut self.is_failing, true) => {
+                to_standard_error(&format!("the history cannot be written ({error}); trying again"));
+            }
+            Ok(()) if std::mem::take(&mut self.is_failing) => {
+                let path = self.history.path.display();
+                to_standard_error(&format!("the history in {path} is written again"));
+            }
+            _ => {}
+        }
+    }
+
+    /// Looks up the names of code that is new in the history, while the program's files are there.
+    fn keep_names(&mut self) {
+        self.names_after = (self.names_after * 2).min(NAMES_LAST);
+        self.names_due = Instant::now() + self.names_after;
+        let (Some(writer), Some(symbolize)) = (&mut self.writer, &self.service.symbolize) else { return };
+        let Some(mut profile) = writer.take_unnamed() else { return };
+        let kept = catch_unwind(AssertUnwindSafe(|| {
+            symbolize(&mut profile);
+            writer.keep_names(&profile)
+        }));
+        // Without names the windows are still there, and have names as long as the program's files are.
+        drop(kept);
+    }
+}

@@ -1,0 +1,89 @@
+//! Profiles of the past, from the history on disk.
+
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use flamelet_capture::profile::{Budget, Limits, Profile, moment};
+use flamelet_store::{Query, Reader};
+
+use super::metrics::count;
+use super::{Profiler, ProfilerBuilder};
+use crate::history::{CPU, History};
+use crate::{Error, ErrorKind, Result};
+
+impl ProfilerBuilder {
+    /// Samples all the time at a low rate and keeps the samples on disk, in this folder: [`Profiler::range`],
+    /// `?from=&to=` and `flamelet top FOLDER --from -1h` answer what the service did last night, also after a restart
+    /// or a crash, and with the function names of builds that were replaced. Give a path, or a [`History`] to choose
+    /// how much is kept.
+    ///
+    /// A folder that cannot be written is not an error: it is reported on standard error, once, and tried again.
+    pub fn history(mut self, history: impl Into<History>) -> Self {
+        self.history = Some(history.into());
+        self
+    }
+}
+
+impl Profiler {
+    /// Returns where CPU time went between two moments in the past. Needs [`ProfilerBuilder::history`].
+    ///
+    /// A window belongs to the range if its middle does; the window that is being sampled is not there yet. Like
+    /// [`CpuRequest::run`](crate::CpuRequest::run), this looks up names: in async code, call it on a blocking thread.
+    pub fn range(&self, from: SystemTime, to: SystemTime) -> Result<Profile> {
+        self.range_of(nanos(from), nanos(to))
+    }
+
+    /// Returns the folder of the history, if there is one.
+    pub fn history_folder(&self) -> Option<&Path> {
+        self.shared.history.as_ref().map(|running| running.path())
+    }
+
+    pub(crate) fn range_of(&self, from: i64, to: i64) -> Result<Profile> {
+        let Some(folder) = self.history_folder() else {
+            let message = "the service keeps no history: build the profiler with `.history(…)`";
+            return Err(Error::new(ErrorKind::NotEnabled, message));
+        };
+        if from >= to {
+            let (from, to) = (moment::format(from), moment::format(to));
+            return Err(Error::invalid(format!("the range is empty: it begins at {from} and ends at {to}")));
+        }
+        let reader = Reader::open(folder)?;
+        let profile = self.selected(&reader, &Query::new(CPU, from, to))?;
+        profile.ok_or_else(|| nothing(&reader, from, to))
+    }
+
+    /// Returns what a query finds, with names: those that the history keeps, and those of files that are there.
+    pub(crate) fn selected(&self, reader: &Reader, query: &Query<'_>) -> Result<Option<Profile>> {
+        let budget = Budget::new(Limits::SERVICE);
+        let (profile, skipped) = reader.profile(query, &budget)?;
+        let Some(mut profile) = profile else { return Ok(None) };
+        skipped.notes().iter().for_each(|note| profile.add_comment(note));
+        profile.add_comment(&format!("service {}", self.name()));
+        if self.shared.settings.symbolize {
+            reader.add_names(&mut profile, &budget)?;
+            self.symbolize(&mut profile);
+        }
+        count(&self.shared.counters.served);
+        Ok(Some(profile))
+    }
+}
+
+/// Returns the error of a range without windows, which says what there is.
+fn nothing(reader: &Reader, from: i64, to: i64) -> Error {
+    let span = reader.span(&Budget::new(Limits::SERVICE)).ok().flatten();
+    let there = match span {
+        Some((first, last)) => {
+            format!("the history covers {} to {}", moment::format(first), moment::format(last))
+        }
+        None => "the history has no window yet".to_owned(),
+    };
+    let (from, to) = (moment::format(from), moment::format(to));
+    Error::new(ErrorKind::NotFound, format!("there is no window between {from} and {to}; {there}"))
+}
+
+fn nanos(time: SystemTime) -> i64 {
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(since) => i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),
+        Err(before) => i64::try_from(before.duration().as_nanos()).map_or(i64::MIN, |nanos| -nanos),
+    }
+}

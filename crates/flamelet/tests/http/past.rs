@@ -1,0 +1,60 @@
+//! `?from=&to=`: the past, from the history on disk.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use flamelet::{History, Profiler};
+
+use crate::service::{Burner, Service, again_until, names};
+
+fn with_history(folder: &std::path::Path) -> Service {
+    let history = History::new(folder).window(Duration::from_millis(200)).frequency(200);
+    Service::start(Profiler::builder().overhead_budget(None).history(history))
+}
+
+fn unix() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs()
+}
+
+#[test]
+fn a_range_of_the_past_in_every_form() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let service = with_history(folder.path());
+    let (start, _burner) = (unix() - 1, Burner::start());
+    let is_good =
+        |answer: &crate::service::Answer| answer.status == 200 && names(&answer.profile(), "burn_cycles");
+    let path = format!("/debug/pprof/profile?from={start}&to={}", start + 3600);
+    again_until(|| service.get(&path), is_good);
+    for path in [
+        "/debug/pprof/profile?from=-1h",
+        "/debug/pprof/profile?from=now-1h&to=now",
+        "/pprof/profile/report?from=-60s",
+    ] {
+        assert!(names(&service.get(path).profile(), "burn_cycles"), "{path}");
+    }
+    let picture = service.get("/pprof/profile/flamegraph?from=-1h");
+    assert!(picture.text().contains("burn_cycles"));
+    let page = service.get_as("/debug/pprof/profile?from=-1h", "text/html");
+    assert!(page.text().contains("burn_cycles"));
+}
+
+#[test]
+fn ranges_that_make_no_sense_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let service = with_history(folder.path());
+    for (query, status, text) in [
+        ("from=-1h&to=-2h", 400, "the range is empty"),
+        ("from=now", 400, "the range is empty"),
+        ("from=9000000000", 400, "the range is empty"),
+        ("from=99999999999", 400, "is not a time"),
+        ("to=-1h", 400, "to without from"),
+        ("from=yesterday", 400, "is not a time"),
+        ("from=%1b%5b31m", 400, "is not a time"),
+        ("from=-1h&seconds=5", 400, "seconds and from params are incompatible"),
+        ("from=-1h&last=5", 400, "last and from params are incompatible"),
+        ("from=0&to=1000", 404, "there is no window between 1970-01-01T00:00:00Z"),
+    ] {
+        service.get(&format!("/debug/pprof/profile?{query}")).assert_refused(status, text);
+    }
+    let without = Service::start(Profiler::builder());
+    without.get("/debug/pprof/profile?from=-1h").assert_refused(403, "keeps no history");
+}
