@@ -25,6 +25,8 @@ extern "C" fn burn_once(_: *mut libc::dl_phdr_info, _: libc::size_t, _: *mut lib
 
 struct Captured {
     quality: Quality,
+    /// The CPU time that is in the profile.
+    sampled: Duration,
     used: Used,
     /// Whether the profile reports time without samples for any reason other than a full buffer.
     is_unseen: bool,
@@ -47,6 +49,7 @@ fn capture(buffered_samples: usize) -> Captured {
     let is_unseen = profile.comments().any(|comment| comment.contains("has no sample"));
     Captured {
         quality: profile.quality.expect("said"),
+        sampled: sampled(&profile),
         used,
         is_unseen,
         refused: cpu::status().lost - before,
@@ -69,25 +72,28 @@ fn without_files<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Returns the CPU time that is in the profile or reported as missing.
-fn accounted(quality: Quality) -> Duration {
-    Duration::from_secs(1) / FREQUENCY * u32::try_from(quality.samples + quality.lost).expect("few")
+/// The CPU time that is in the profile, or said to be missing.
+fn accounted(captured: &Captured) -> Duration {
+    let Quality { samples, lost, .. } = captured.quality;
+    // What is lost is said in observations, each of which would have stood for as much as those that are there.
+    captured.sampled.mul_f64((samples + lost) as f64 / samples.max(1) as f64)
 }
 
 #[test]
 fn what_finds_no_room_is_counted_and_a_larger_buffer_has_room() {
-    // Lost time is reported in whole periods.
-    let slack = timer_slack(FREQUENCY) + Duration::from_secs(1) / FREQUENCY;
-    // On a busy machine the kernel's ticks may land on other processes so often that the buffer is not full after a
-    // second.
+    let slack = timer_slack(FREQUENCY);
+    // On a busy machine the kernel's ticks may land on others so often that the buffer is not full after a second.
     let full = (0..20).map(|_| without_files(|| capture(SMALL))).find(|captured| captured.refused > 0);
-    let Captured { quality, used, is_unseen, .. } = full.expect("it is full at last");
-    assert_seen("with a small buffer", accounted(quality), used, slack);
+    let full = full.expect("it is full at last");
+    let Captured { quality, sampled, used, is_unseen, .. } = full;
+    // What is lost is said in whole observations.
+    let observation = sampled / u32::try_from(quality.samples.max(1)).expect("few");
+    assert_seen("with a small buffer", accounted(&full), used, slack + observation);
     assert!(quality.lost > 0 && quality.samples > 0, "{quality:?}");
     assert!(!is_unseen, "all of it was refused: {quality:?}");
     assert!(quality.own_cpu_nanos > 0, "{quality:?}");
 
-    let Captured { quality, used, refused, .. } = capture(LARGE);
-    assert_eq!((refused, quality.lost), (0, 0), "there is room for all");
-    assert_seen("with a large buffer", accounted(quality), used, slack);
+    let large = capture(LARGE);
+    assert_eq!((large.refused, large.quality.lost), (0, 0), "there is room for all");
+    assert_seen("with a large buffer", accounted(&large), large.used, slack);
 }

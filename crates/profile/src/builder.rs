@@ -12,7 +12,8 @@ use crate::model::FunctionIndex;
 use crate::rows::RowIndex;
 use crate::{
     Budget, Function, FunctionId, KERNEL_MAPPING, KERNEL_START, Label, LabelSetId, Line, Location,
-    LocationId, Mapping, MappingId, MappingSymbols, Profile, Quality, StackId, StringId, Timeline, ValueType,
+    LocationId, Mapping, MappingId, MappingSymbols, Observations, Observed, Profile, Quality, StackId,
+    StringId, Timeline, ValueType,
 };
 
 /// What a row of each table costs: its own bytes and its entry in the index used to look it up.
@@ -315,15 +316,34 @@ impl ProfileBuilder {
         row
     }
 
+    /// Notes what the value of `value_type` of the sample at `row` rests on, in addition to what was noted before.
+    /// Call it for every sample, or for none.
+    pub fn observe(&mut self, row: usize, value_type: usize, observed: Observed) {
+        if !self.has_room(size_of::<Observed>()) {
+            return;
+        }
+        let samples = self.profile.sample_count();
+        let into =
+            self.profile.observations.get_or_insert_with(|| Observations { value_type, rows: Vec::new() });
+        into.rows.resize(samples, Observed::default());
+        if let Some(known) = into.rows.get_mut(row) {
+            *known += observed;
+        }
+    }
+
     /// Returns the finished profile.
     pub fn finish(self) -> Profile {
-        self.profile
+        self.finish_with(None, None)
     }
 
     /// Returns the finished profile of a capture that knows when its samples were taken and how good they are.
     pub fn finish_with(mut self, timeline: Option<Timeline>, quality: Option<Quality>) -> Profile {
         self.profile.timeline = timeline;
         self.profile.quality = quality;
+        let samples = self.profile.sample_count();
+        if let Some(observations) = &mut self.profile.observations {
+            observations.rows.resize(samples, Observed::default());
+        }
         self.profile
     }
 }

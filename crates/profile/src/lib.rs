@@ -11,6 +11,7 @@
 //! | read and write the native file | [`pprof`] |
 //! | combine profiles | [`merge`], [`Profile::scale`], [`Profile::normalize_to`] |
 //! | keep a part of one | [`filter`] (feature `filter`), [`Profile::aggregate`] |
+//! | know how exact a value is | [`observations`], [`Profile::observed`] |
 //! | understand units | [`mod@unit`] |
 //! | read and write moments in time | [`moment`] |
 //! | read and write other protobuf messages | [`protobuf`] |
@@ -30,6 +31,7 @@ mod merge;
 mod model;
 pub mod moment;
 mod number_units;
+pub mod observations;
 mod open_regular;
 pub mod pprof;
 pub mod protobuf;
@@ -53,6 +55,7 @@ pub use model::{
     NamedLine, Profile, Renamed, Sample, ValueType,
 };
 pub use number_units::number_units;
+pub use observations::{Observations, Observed};
 pub use open_regular::open_regular;
 pub use rows::InternedLists;
 pub use strings::StringTable;

@@ -10,8 +10,8 @@ use crate::model::{FunctionIndex, MappingSymbols};
 use crate::rows::RowIndex;
 use crate::{
     Budget, Error, ErrorKind, Event, Function, FunctionId, Label, LabelSetId, Limits, Line, LocationId,
-    Mapping, MappingId, Profile, Quality, Result, StackId, StringId, Thread, ThreadId, Timeline, ValueType,
-    unit,
+    Mapping, MappingId, Observations, Observed, Profile, Quality, Result, StackId, StringId, Thread,
+    ThreadId, Timeline, ValueType, unit,
 };
 
 /// Merges profiles into one: values of equal stacks with equal labels are added up, and samples whose values are all
@@ -37,6 +37,8 @@ pub fn merge_within(profiles: &[&Profile], budget: &Budget) -> Result<Profile> {
     merger.label_sets.intern(&mut merger.into.label_sets, &[]);
     merger.into.sample_types = columns.iter().map(|column| column.intern_in(&mut merger.into)).collect();
     merge_headers(&mut merger.into, first, profiles);
+    merger.into.observations =
+        observed_column(profiles, &columns).map(|value_type| Observations { value_type, rows: Vec::new() });
     for (at, profile) in profiles.iter().enumerate() {
         let values: Vec<(usize, f64)> = columns.iter().map(|column| column.sources[at]).collect();
         merger.add(profile, &values);
@@ -94,6 +96,14 @@ fn common_sample_types(profiles: &[&Profile]) -> Result<Vec<Column>> {
         ));
     }
     Ok(columns)
+}
+
+/// Returns the column in which the first profile that counts its observations gives their weights.
+fn observed_column(profiles: &[&Profile], columns: &[Column]) -> Option<usize> {
+    profiles.iter().enumerate().find_map(|(at, profile)| {
+        let value_type = profile.observations.as_ref()?.value_type;
+        columns.iter().position(|column| column.sources[at].0 == value_type)
+    })
 }
 
 /// The first column of each kind of value.
@@ -221,6 +231,18 @@ impl Merger {
             .collect();
         if let Some(timeline) = &from.timeline {
             self.timeline(timeline, &rows, &strings, values);
+        }
+        self.observations(from, &rows, values);
+    }
+
+    /// Adds the observations of `from`. Those of a profile that does not state them are derived.
+    fn observations(&mut self, from: &Profile, rows: &[usize], values: &[(usize, f64)]) {
+        let samples = self.into.sample_count();
+        let Some(into) = &mut self.into.observations else { return };
+        into.rows.resize(samples, Observed::default());
+        let (column, factor) = values[into.value_type];
+        for (observed, &row) in from.observed(column).into_iter().zip(rows) {
+            into.rows[row] += Observed { squares: observed.squares * factor * factor, ..observed };
         }
     }
 
@@ -400,6 +422,10 @@ impl Profile {
             let factor = factors.get(timeline.value_type).copied().unwrap_or(1.0);
             timeline.events.iter_mut().for_each(|event| event.value = scale_value(event.value, factor));
         }
+        if let Some(observations) = &mut self.observations {
+            let factor = factors.get(observations.value_type).copied().unwrap_or(1.0);
+            observations.rows.iter_mut().for_each(|row| row.squares *= factor * factor);
+        }
         if factors.iter().any(|&factor| factor < 0.0) {
             self.timeline = None;
         }
@@ -472,12 +498,18 @@ impl Profile {
                 self.samples.stacks[kept] = self.samples.stacks[row];
                 self.samples.labels[kept] = self.samples.labels[row];
                 self.samples.values.copy_within(row * width..(row + 1) * width, kept * width);
+                if let Some(observations) = &mut self.observations {
+                    observations.rows[kept] = observations.rows[row];
+                }
                 kept += 1;
             }
         }
         self.samples.stacks.truncate(kept);
         self.samples.labels.truncate(kept);
         self.samples.values.truncate(kept * width);
+        if let Some(observations) = &mut self.observations {
+            observations.rows.truncate(kept);
+        }
         if let Some(timeline) = &mut self.timeline {
             timeline.events.retain_mut(|event| match new_rows[event.sample as usize] {
                 Some(row) => {

@@ -7,7 +7,8 @@ use rustc_hash::FxBuildHasher;
 
 use crate::rows::Rows;
 use crate::{
-    FunctionId, LabelSetId, LocationId, MappingId, Quality, StackId, StringId, StringTable, Timeline,
+    FunctionId, LabelSetId, LocationId, MappingId, Observations, Quality, StackId, StringId, StringTable,
+    Timeline,
 };
 
 /// What one value of a sample counts, such as `cpu` in `nanoseconds`.
@@ -159,6 +160,8 @@ pub struct Profile {
     pub header: Header,
     /// When and on which thread each sample was taken, if the capture knows.
     pub timeline: Option<Timeline>,
+    /// How many observations the samples rest on, if the capture knows.
+    pub observations: Option<Observations>,
     /// How good the capture is, if it says so.
     pub quality: Option<Quality>,
 }
@@ -275,7 +278,9 @@ impl Profile {
             .timeline
             .as_ref()
             .map_or(0, |timeline| size_of_val(&*timeline.events) + size_of_val(&*timeline.threads));
+        let observations = self.observations.as_ref().map_or(0, |observed| size_of_val(&*observed.rows));
         self.strings.byte_size()
+            + observations
             + size_of_val(&**functions)
             + size_of_val(&**mappings)
             + size_of_val(&**locations)

@@ -86,11 +86,12 @@ pub struct Quality {
     pub engine: StringId,
     /// The requested rate, in thousandths of a hertz.
     pub asked_millihertz: u64,
-    /// The achieved rate, in thousandths of a hertz.
+    /// Observations per second of CPU time, in thousandths of a hertz. Below the requested rate where the kernel looks
+    /// less often than that; each observation then stands for more.
     pub achieved_millihertz: u64,
-    /// Samples taken.
+    /// Observations: signals or records, not what they stand for.
     pub samples: u64,
-    /// Samples that were due and are missing.
+    /// Observations that were due and are missing.
     pub lost: u64,
     /// Stacks that do not reach the thread's start.
     pub truncated: u64,
@@ -105,21 +106,22 @@ impl Quality {
     pub fn comment_lines(&self, engine: &str) -> Vec<String> {
         let hertz = |millihertz: u64| millihertz as f64 / 1000.0;
         // A capture that counts every event has no rate.
-        let rate = if self.asked_millihertz == 0 {
-            String::new()
-        } else {
-            let (asked, achieved) = (hertz(self.asked_millihertz), hertz(self.achieved_millihertz));
-            format!(", asked {asked} Hz, achieved {achieved} Hz")
+        let (asked, achieved) = (hertz(self.asked_millihertz), hertz(self.achieved_millihertz));
+        let rate = match (self.asked_millihertz, self.achieved_millihertz) {
+            (0, _) => String::new(),
+            (_, 0) => format!(", {asked} looks a second asked"),
+            _ => format!(", {achieved:.0} looks a second; {asked} asked"),
         };
+        // Nobody measured what the tool that wrote another format used.
+        let own = match self.own_cpu_nanos {
+            0 => String::new(),
+            nanos => format!(", own CPU {:.3} ms", nanos as f64 / 1e6),
+        };
+        let Self { samples, lost, truncated, unresolved, .. } = self;
         vec![
             format!("flamelet: engine {engine}{rate}"),
             format!(
-                "flamelet: {} samples, {} lost, {} stacks truncated, {} frames unresolved, own CPU {:.3} ms",
-                self.samples,
-                self.lost,
-                self.truncated,
-                self.unresolved,
-                self.own_cpu_nanos as f64 / 1e6
+                "flamelet: {samples} samples, {lost} lost, {truncated} stacks truncated, {unresolved} frames unresolved{own}"
             ),
         ]
     }
@@ -127,6 +129,6 @@ impl Quality {
     /// Returns whether `comment` was written by [`Quality::comment_lines`].
     pub(crate) fn wrote(comment: &str) -> bool {
         comment.starts_with("flamelet: engine ")
-            || (comment.starts_with("flamelet: ") && comment.contains(" frames unresolved, own CPU "))
+            || (comment.starts_with("flamelet: ") && comment.contains(" frames unresolved"))
     }
 }

@@ -1,7 +1,7 @@
 //! Merging, normalizing and cutting profiles that do not agree in everything.
 
 use flamelet_profile::pprof::{self, Limits};
-use flamelet_profile::{Event, Line, Profile, ProfileBuilder, Thread, ThreadId, Timeline, merge};
+use flamelet_profile::{Event, Line, Observed, Profile, ProfileBuilder, Thread, ThreadId, Timeline, merge};
 
 /// One function sampled at each of `times`; each sample has these values.
 fn sampled(types: &[(&str, &str)], values: &[i64], timeline: (i64, usize, &[u64])) -> Profile {
@@ -86,4 +86,40 @@ fn samples_without_a_value_are_cut_by_their_number() {
     assert_eq!((calls.total(0), calls.sample_count()), (2, 1));
     calls.keep_time(50..60);
     assert_eq!(calls.sample_count(), 0);
+}
+
+/// A stack with these observations, each given by its weight in nanoseconds.
+fn weighed(weights: &[i64], is_stated: bool) -> Profile {
+    let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
+    let stack = builder.stack(&[]);
+    let values = [weights.len() as i64, weights.iter().sum()];
+    let row = builder.merge_sample(stack, Default::default(), &values);
+    if is_stated {
+        let squares = weights.iter().map(|&weight| (weight as f64).powi(2)).sum();
+        builder.observe(row, 1, Observed { count: weights.len() as f64, squares });
+    }
+    builder.finish()
+}
+
+#[test]
+fn observations_survive_the_file_and_add_up() {
+    let unequal = weighed(&[10, 10, 40], true);
+    let read = pprof::read(&pprof::encode(&unequal), &Limits::default()).expect("readable");
+    assert_eq!(read.observed(1), [Observed { count: 3.0, squares: 1800.0 }]);
+    assert_eq!(read.observations, unequal.observations);
+    let equal = weighed(&[20, 20], true);
+    let read_equal = pprof::read(&pprof::encode(&equal), &Limits::default()).expect("readable");
+    assert_eq!(read_equal.observations, equal.observations, "their squares are not written");
+    // Those of a file that does not state them are derived.
+    let merged = merge(&[&unequal, &equal, &weighed(&[5, 5], false)]).expect("the same kinds");
+    assert_eq!(merged.observed(1), [Observed { count: 7.0, squares: 1800.0 + 800.0 + 50.0 }]);
+    assert_eq!((merged.total(0), merged.total(1)), (7, 110));
+}
+
+#[test]
+fn scaling_changes_weights_and_not_how_many_there_are() {
+    let mut profile = weighed(&[10, 30], true);
+    profile.scale_each(&[1.0, 2.0]);
+    assert_eq!(profile.observed(1), [Observed { count: 2.0, squares: 4000.0 }]);
+    assert_eq!(profile.total_observed(1).effective(80.0), 1.6);
 }

@@ -32,6 +32,25 @@ pub(crate) struct RowKey {
     pub(crate) is_rooted: bool,
 }
 
+/// What a row adds up to.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct RowCount {
+    /// Sampling periods.
+    pub(crate) periods: u64,
+    /// Signals: one of them may stand for several periods.
+    pub(crate) observations: u64,
+    /// The sum of their squared periods.
+    pub(crate) squares: f64,
+}
+
+impl RowCount {
+    fn add(&mut self, periods: u64) {
+        self.periods += periods;
+        self.observations += 1;
+        self.squares += (periods as f64).powi(2);
+    }
+}
+
 /// When one sample was taken, and on which thread.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
@@ -64,7 +83,7 @@ pub(crate) struct Aggregate {
     pub(crate) stacks: InternedLists<u64>,
     rows: FxHashMap<RowKey, u32>,
     /// Keys and counts, by row.
-    pub(crate) counts: Vec<(RowKey, u64)>,
+    pub(crate) counts: Vec<(RowKey, RowCount)>,
     thread_index: FxHashMap<ThreadKey, (u32, u32)>,
     pub(crate) threads: Vec<ThreadKey>,
     name_index: FxHashMap<[u8; 16], u32>,
@@ -77,11 +96,13 @@ pub(crate) struct Aggregate {
     pub(crate) moments: Vec<Moment>,
     /// Whether the moments did not fit.
     pub(crate) has_no_timeline: bool,
-    /// The sum of all counts.
-    pub(crate) samples: u64,
-    /// Samples that did not fit.
+    /// The sampling periods of all samples.
+    pub(crate) periods: u64,
+    /// The samples, whatever they stand for.
+    pub(crate) observations: u64,
+    /// The sampling periods of samples that did not fit.
     pub(crate) lost: u64,
-    /// Counts of samples that do not reach their thread's start.
+    /// Samples that do not reach their thread's start.
     pub(crate) truncated: u64,
 }
 
@@ -95,11 +116,10 @@ impl Aggregate {
             self.lost += sample.count;
             return;
         };
-        self.counts[row as usize].1 += sample.count;
-        self.samples += sample.count;
-        if !sample.is_rooted {
-            self.truncated += sample.count;
-        }
+        self.counts[row as usize].1.add(sample.count);
+        self.periods += sample.count;
+        self.observations += 1;
+        self.truncated += u64::from(!sample.is_rooted);
         if keep_moment {
             self.add_moment(sample, row, budget / 2);
         }
@@ -125,7 +145,7 @@ impl Aggregate {
         let key = RowKey { stack, labels, name, era: sample.era, is_rooted: sample.is_rooted };
         let counts = &mut self.counts;
         *self.rows.entry(key).or_insert_with(|| {
-            counts.push((key, 0));
+            counts.push((key, RowCount::default()));
             counts.len() as u32 - 1
         })
     }
@@ -143,7 +163,7 @@ impl Aggregate {
     pub(crate) fn byte_size(&self) -> usize {
         self.stacks.item_count() * 8
             + self.stacks.len() * 12
-            + self.counts.len() * 64
+            + self.counts.len() * 80
             + self.threads.len() * 64
             + self.names.len() * 48
             + self.labels.len() * 64
@@ -192,9 +212,11 @@ mod tests {
         aggregate.add(&sample(&labels, 2, &[1, 2]), true, usize::MAX);
         aggregate.add(&sample(&labels, 1, &[1, 3]), true, usize::MAX);
         aggregate.add(&sample(&labels, 3, &[1, 2]), true, usize::MAX);
-        let counts: Vec<u64> = aggregate.counts.iter().map(|(_, count)| *count).collect();
-        assert_eq!(counts, [4, 2, 2]);
-        assert_eq!((aggregate.samples, aggregate.truncated), (8, 2));
+        let counts: Vec<_> =
+            aggregate.counts.iter().map(|(_, count)| (count.periods, count.observations)).collect();
+        assert_eq!(counts, [(4, 2), (2, 1), (2, 1)]);
+        assert_eq!(aggregate.counts[0].1.squares, 8.0);
+        assert_eq!((aggregate.periods, aggregate.observations, aggregate.truncated), (8, 4, 1));
         assert_eq!(aggregate.stacks.get(aggregate.counts[1].0.stack), [1, 3]);
         assert_eq!((aggregate.threads.len(), aggregate.names.len(), aggregate.moments.len()), (3, 1, 4));
         assert_eq!(aggregate.threads[0].name(), "worker");
@@ -209,7 +231,7 @@ mod tests {
             aggregate.add(&sample(&labels, 1, &[number % 10, 1, 2, 3]), true, BUDGET);
             assert!(aggregate.byte_size() <= BUDGET / 2 + 1000);
         }
-        assert_eq!((aggregate.samples, aggregate.lost), (200_000, 0));
+        assert_eq!((aggregate.periods, aggregate.lost), (200_000, 0));
         assert_eq!((aggregate.counts.len(), aggregate.moments.len()), (10, 0));
     }
 
@@ -221,15 +243,15 @@ mod tests {
         for number in 0..10_000 {
             aggregate.add(&sample(&labels, 1, &[number, 1, 2, 3]), true, BUDGET);
         }
-        let (samples, lost, rows) = (aggregate.samples, aggregate.lost, aggregate.counts.len());
+        let (periods, lost, rows) = (aggregate.periods, aggregate.lost, aggregate.counts.len());
         assert!(lost > 0 && aggregate.byte_size() < BUDGET + 1000, "{} bytes", aggregate.byte_size());
         // From another thread with the same name, too.
         aggregate.add(&sample(&labels, 2, &[0, 1, 2, 3]), true, BUDGET);
-        assert_eq!((aggregate.samples, aggregate.lost), (samples + 2, lost));
+        assert_eq!((aggregate.periods, aggregate.lost), (periods + 2, lost));
         // A known stack in a row that is not known.
         let other = LabelSet::new([("route", "/")]);
         aggregate.add(&sample(&other, 1, &[0, 1, 2, 3]), true, BUDGET);
-        assert_eq!((aggregate.samples, aggregate.lost), (samples + 2, lost + 2));
+        assert_eq!((aggregate.periods, aggregate.lost), (periods + 2, lost + 2));
         assert_eq!((aggregate.counts.len(), aggregate.labels.len(), aggregate.threads.len()), (rows, 1, 1));
     }
 
@@ -241,7 +263,7 @@ mod tests {
             aggregate.add(&sample(&labels, 1, &[leaf, 1, 2, 3]), false, 4096);
         }
         assert!(aggregate.byte_size() < 5000);
-        assert_eq!(aggregate.samples + aggregate.lost, 2000);
+        assert_eq!(aggregate.periods + aggregate.lost, 2000);
         assert!(aggregate.lost > 0);
     }
 }

@@ -3,8 +3,8 @@
 use super::aggregate::{Aggregate, RowKey, ThreadKey};
 use super::facts::Facts;
 use flamelet_profile::{
-    Assembler, Event, KERNEL_START, LabelSetId, LocationId, MappingId, Profile, Quality, StackId, Thread,
-    ThreadId,
+    Assembler, Event, KERNEL_START, LabelSetId, LocationId, MappingId, Observed, Profile, Quality, StackId,
+    Thread, ThreadId,
 };
 use flamelet_unwind::{Era, History, Module};
 use rustc_hash::FxHashMap;
@@ -23,6 +23,9 @@ pub(crate) fn profile(parts: &[&Aggregate], facts: &Facts, modules: &History) ->
     parts.iter().for_each(|part| profile.add(part));
     profile.finish(parts, facts)
 }
+
+/// The column of the CPU time, in which weights are given.
+const CPU: usize = 1;
 
 /// A stack of the current part, what was loaded at the time, and whether it reaches its thread's start.
 type StackKey = (u32, Era, bool);
@@ -52,16 +55,20 @@ impl CpuProfile<'_> {
         for &(key, count) in &part.counts {
             let stack = self.stack(part, &key);
             let labels = self.labels(part, &key);
-            let count = i64::try_from(count).unwrap_or(i64::MAX);
-            let values = [count, count.saturating_mul(self.period)];
-            rows.push(self.assembler.builder.merge_sample(stack, labels, &values));
+            let [observations, periods] =
+                [count.observations, count.periods].map(|count| i64::try_from(count).unwrap_or(i64::MAX));
+            let values = [observations, periods.saturating_mul(self.period)];
+            let row = self.assembler.builder.merge_sample(stack, labels, &values);
+            let squares = count.squares * (self.period as f64).powi(2);
+            self.assembler.builder.observe(row, CPU, Observed { count: observations as f64, squares });
+            rows.push(row);
         }
         let threads: Vec<ThreadId> = part.threads.iter().map(|key| self.thread(key)).collect();
         self.assembler.timeline.events(part.moments.iter().map(|moment| Event {
             time: moment.time.saturating_sub(self.start),
             sample: rows[moment.row as usize] as u32,
             thread: threads[moment.thread as usize],
-            value: i64::from(moment.count),
+            value: i64::from(moment.count).saturating_mul(self.period),
         }));
     }
 
@@ -113,7 +120,7 @@ impl CpuProfile<'_> {
         let quality = Quality { engine: builder.string(facts.engine), ..quality };
         // All or nothing: a hole would look like a program that did nothing.
         let has_timeline = !timeline.is_empty() && !parts.iter().any(|part| part.has_no_timeline);
-        let timeline = has_timeline.then(|| timeline.finish(facts.start_unix, 0));
+        let timeline = has_timeline.then(|| timeline.finish(facts.start_unix, CPU));
         builder.finish_with(timeline, Some(quality))
     }
 }
@@ -190,7 +197,8 @@ mod tests {
         };
         let profile = profile(&[&part], &facts, &seen);
         assert_eq!(profile.sample_count(), 2);
-        assert_eq!(profile.sample(0).values, [3, 30_000_000]);
+        assert_eq!(profile.sample(0).values, [1, 30_000_000]);
+        assert_eq!(profile.observed(1)[0], Observed { count: 1.0, squares: 9e14 });
         let stack = profile.stack(profile.sample(0).stack);
         let location = profile.location(stack[1]);
         let mapping = profile.mapping(location.mapping.expect("mapped"));
@@ -202,9 +210,10 @@ mod tests {
         assert_eq!(labels.iter().map(text).collect::<Vec<_>>(), [("thread", "main"), ("route", "/a")]);
         let timeline = profile.timeline.as_ref().expect("kept");
         assert_eq!((timeline.events[0].time, timeline.threads[0].tid), (500, 42));
+        assert_eq!((timeline.events[0].value, timeline.value_type), (30_000_000, 1));
         let quality = profile.quality.expect("said");
-        assert_eq!((quality.samples, quality.truncated, quality.lost), (4, 1, 0));
-        assert_eq!(quality.achieved_millihertz, 100_000);
+        assert_eq!((quality.samples, quality.truncated, quality.lost), (2, 1, 0));
+        assert_eq!(quality.achieved_millihertz, 50_000);
     }
 
     #[test]

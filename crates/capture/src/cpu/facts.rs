@@ -40,20 +40,23 @@ impl Facts {
     /// Returns the quality of the samples in `parts` (without the engine's name), and remarks on it.
     pub(crate) fn judge(&self, parts: &[&Aggregate]) -> (Quality, Vec<String>) {
         let sum = |of: fn(&Aggregate) -> u64| parts.iter().map(|part| of(part)).sum::<u64>();
-        let (samples, unfit) = (sum(|part| part.samples), sum(|part| part.lost));
+        let (periods, unfit) = (sum(|part| part.periods), sum(|part| part.lost));
+        let samples = sum(|part| part.observations);
         let lost = unfit + self.refused;
-        let unseen = self.unseen(samples + lost, parts);
+        let unseen = self.unseen(periods + lost, parts);
+        let achieved = achieved_millihertz(samples, self.process_cpu_nanos);
+        let coarse = coarse_remark(self.coarse, periods + lost);
         let remarks = [
-            missing_remark(unseen, samples + lost + unseen),
-            coarse_remark(self.coarse, samples + lost),
+            missing_remark(unseen, periods + lost + unseen),
+            coarse.or_else(|| self.rate_remark(achieved, samples, periods)),
             self.unfit_remark(unfit),
             self.timeline_remark(parts),
         ];
         let quality = Quality {
             asked_millihertz: u64::from(self.asked_frequency) * 1000,
-            achieved_millihertz: achieved_millihertz(samples, self.process_cpu_nanos),
+            achieved_millihertz: achieved,
             samples,
-            lost: lost + unseen,
+            lost: in_observations(lost + unseen, samples, periods),
             truncated: sum(|part| part.truncated),
             own_cpu_nanos: self.own_cpu_nanos,
             ..Quality::default()
@@ -66,6 +69,20 @@ impl Facts {
         let due = self.process_cpu_nanos / self.period().unsigned_abs().max(1);
         let threads: usize = parts.iter().map(|part| part.threads.len()).max().unwrap_or(0);
         due.saturating_sub(accounted + threads as u64 + 1)
+    }
+
+    /// Returns a remark that the kernel looks less often than asked, and what looks more often.
+    fn rate_remark(&self, achieved: u64, samples: u64, periods: u64) -> Option<String> {
+        // Two periods or more in each observation: not just a late tick now and then.
+        let is_slow = samples >= FEWEST_SAMPLES && periods >= 2 * samples;
+        let looks = achieved / 1000;
+        (is_slow && self.engine == "timer").then(|| {
+            format!(
+                "{looks} looks a second of CPU time; {} asked: the kernel looks at timers once a tick, and each \
+                 observation stands for several periods. The engine `perf` can look as often as asked",
+                self.asked_frequency
+            )
+        })
     }
 
     fn unfit_remark(&self, samples: u64) -> Option<String> {
@@ -139,7 +156,15 @@ fn signal_name() -> &'static str {
     "signals"
 }
 
-/// Samples per second of CPU time.
+/// Returns how many observations `periods` missing sampling periods would have been, as those that were taken go.
+fn in_observations(missing: u64, samples: u64, periods: u64) -> u64 {
+    match periods {
+        0 => missing,
+        _ => (u128::from(missing) * u128::from(samples)).div_ceil(u128::from(periods)) as u64,
+    }
+}
+
+/// Observations per second of CPU time.
 fn achieved_millihertz(samples: u64, cpu_nanos: u64) -> u64 {
     let millihertz = u128::from(samples) * 1_000_000_000_000 / u128::from(cpu_nanos.max(1));
     u64::try_from(millihertz).unwrap_or(u64::MAX)

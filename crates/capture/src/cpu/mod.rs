@@ -53,6 +53,8 @@ mod assemble;
 mod atomics;
 #[cfg(target_os = "linux")]
 mod budget;
+#[cfg(test)]
+mod coverage;
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "makes timers and events, by C functions")]
 mod engine;

@@ -299,10 +299,10 @@ mod tests {
             reader.add(&Incoming { thread, ..sample(&[1, 2]) }, cpu_nanos);
         }
         let profile = reader.profile_of(None);
-        let total = profile.total(0) as f64;
+        let total = profile.total(1) as f64 / 20_000_000.0;
         let expected = f64::from(threads * ROUNDS) * part;
         assert!((total - expected).abs() <= 1.0, "{total} of {expected}");
-        profile.samples().map(|sample| sample.values[0] as f64 * 100.0 / total).collect()
+        profile.samples().map(|sample| sample.values[1] as f64 * 100.0 / profile.total(1) as f64).collect()
     }
 
     #[test]
@@ -323,7 +323,9 @@ mod tests {
             reader.add(&sample(&[1, 2]), weight * 1_000_000);
         }
         let profile = reader.profile_of(None);
-        assert_eq!((profile.total(0), profile.total(1)), (5050, 5_050_000_000));
+        assert_eq!((profile.total(0), profile.total(1)), (100, 5_050_000_000));
+        let squares = (1..=100).map(|weight| weight * weight).sum::<u64>() as f64 * 1e12;
+        assert_eq!(profile.observed(1)[0].squares, squares);
     }
 
     #[test]
@@ -334,7 +336,7 @@ mod tests {
             (0..coarse).for_each(|_| reader.add(&sample(&[1, 2]), 31_000_000));
             reader.profile_of(None).comments().map(str::to_owned).collect::<Vec<_>>()
         };
-        assert!(comments(9).is_empty());
+        assert!(!comments(9).iter().any(|comment| comment.contains("is known by few")));
         let said = comments(50);
         assert!(
             matches!(&said[..], [one] if one.starts_with("50 % of the CPU time rests on few")),
@@ -346,6 +348,18 @@ mod tests {
         (0..1000).for_each(|number| reader.add(&sample(&[number, 1]), 31_000_000));
         let full = reader.profile_of(None);
         assert!(remarks(&full).iter().any(|one| one.starts_with("100 % of the CPU time rests on few")));
+    }
+
+    #[test]
+    fn a_timer_that_is_slower_than_asked_says_so() {
+        let reader = SampleReader::new(&Options::with_frequency(1000), None, "timer", Marks::default());
+        (0..250).for_each(|_| reader.add(&sample(&[1, 2]), 4_000_000));
+        reader.collected(at(1));
+        let profile = reader.profile_of(None);
+        let said = remarks(&profile);
+        let expected = "250 looks a second of CPU time; 1000 asked";
+        assert!(matches!(said[..], [one] if one.starts_with(expected) && one.contains("`perf`")), "{said:?}");
+        assert_eq!(profile.total_observed(1).effective(1e9), 250.0);
     }
 
     /// A reader with this budget after this many samples of ten stacks, and then this many samples with a stack each.

@@ -49,6 +49,11 @@ impl Profile {
             for value in &mut self.samples.values[row * width..(row + 1) * width] {
                 *value = (*value as f64 * share).round() as i64;
             }
+            if let Some(observations) = &mut self.observations {
+                let kept = after[row].count as f64 / before[row].count.max(1) as f64;
+                observations.rows[row].count *= kept;
+                observations.rows[row].squares *= kept;
+            }
         }
         let length = span.end.saturating_sub(span.start);
         self.header.duration_nanos = self.header.duration_nanos.min(length as i64);

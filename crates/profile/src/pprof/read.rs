@@ -10,8 +10,8 @@ use crate::protobuf::{FieldValue, Fields, unzigzag};
 use crate::rows::Rows;
 use crate::{
     Budget, Error, ErrorKind, Function, FunctionId, Header, Label, LabelSetId, Line, Location, LocationId,
-    Mapping, MappingId, Profile, Quality, Result, StackId, StringId, StringTable, Thread, ThreadId, Timeline,
-    ValueType,
+    Mapping, MappingId, Observations, Observed, Profile, Quality, Result, StackId, StringId, StringTable,
+    Thread, ThreadId, Timeline, ValueType,
 };
 
 /// Like [`decode`](super::decode), but charges its memory to `budget`; the caller accounts for `message`.
@@ -63,7 +63,15 @@ fn is_text(bytes: &[u8]) -> bool {
 fn is_plausible(number: u32, value: FieldValue<'_>) -> bool {
     match value {
         FieldValue::Bytes(_) => {
-            matches!(number, 1..=6 | 11 | 13 | schema::profile::TIMELINE | schema::profile::QUALITY)
+            matches!(
+                number,
+                1..=6
+                    | 11
+                    | 13
+                    | schema::profile::TIMELINE
+                    | schema::profile::QUALITY
+                    | schema::profile::OBSERVATIONS
+            )
         }
         FieldValue::Varint(_) => matches!(number, 7..=10 | 12..=15),
         FieldValue::Fixed64(_) | FieldValue::Fixed32(_) => false,
@@ -430,6 +438,9 @@ impl Decoder<'_> {
             match number {
                 schema::profile::TIMELINE => self.profile.timeline = Some(self.timeline(value.bytes()?)?),
                 schema::profile::QUALITY => self.profile.quality = Some(self.quality(value.bytes()?)?),
+                schema::profile::OBSERVATIONS => {
+                    self.profile.observations = Some(self.observations(value.bytes()?)?);
+                }
                 _ => {}
             }
         }
@@ -485,6 +496,46 @@ impl Decoder<'_> {
         }
         timeline.events = std::mem::take(events);
         Ok(timeline)
+    }
+
+    fn observations(&self, message: &[u8]) -> Result<Observations> {
+        let (mut value_type, mut counts, mut squares) = (0, Vec::new(), Vec::new());
+        let mut fields = Fields::new(message);
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                schema::observations::VALUE_TYPE => value_type = value.uint()? as usize,
+                schema::observations::COUNT => {
+                    self.budget.charge(value.count() * size_of::<Observed>())?;
+                    value.each_uint(|count| {
+                        counts.push(Observed { count: count as f64, squares: 0.0 });
+                        Ok(())
+                    })?;
+                }
+                schema::observations::SQUARES => {
+                    let column = value.fixed64s()?;
+                    self.budget.charge(column.size_hint().0 * size_of::<f64>())?;
+                    squares.extend(column.map(f64::from_bits));
+                }
+                _ => {}
+            }
+        }
+        let profile = &self.profile;
+        let fits = counts.len() == profile.sample_count()
+            && (squares.is_empty() || squares.len() == counts.len())
+            && squares.iter().all(|square| square.is_finite() && *square >= 0.0)
+            && value_type < profile.sample_types.len().max(1);
+        if !fits {
+            return Err(corrupt("its observations do not fit its samples"));
+        }
+        for (row, observed) in counts.iter_mut().enumerate() {
+            observed.squares = match squares.get(row) {
+                Some(&squares) => squares,
+                None => {
+                    Observed::equal(observed.count, profile.sample(row).values[value_type] as f64).squares
+                }
+            };
+        }
+        Ok(Observations { value_type, rows: counts })
     }
 
     fn thread(&self, message: &[u8]) -> Result<Thread> {

@@ -20,6 +20,8 @@ pub(super) mod profile {
     pub(crate) const TIMELINE: u32 = 2601;
     /// A flamelet extension: see [`crate::timeline`].
     pub(crate) const QUALITY: u32 = 2602;
+    /// A flamelet extension: see [`crate::observations`].
+    pub(crate) const OBSERVATIONS: u32 = 2603;
 }
 
 pub(super) mod value_type {
@@ -83,6 +85,12 @@ pub(super) mod timeline {
     pub(crate) const EVENT_THREAD: u32 = 5;
     pub(crate) const VALUE: u32 = 6;
     pub(crate) const VALUE_TYPE: u32 = 7;
+}
+
+pub(super) mod observations {
+    pub(crate) const VALUE_TYPE: u32 = 1;
+    pub(crate) const COUNT: u32 = 2;
+    pub(crate) const SQUARES: u32 = 3;
 }
 
 pub(super) mod thread {

@@ -5,7 +5,8 @@ use std::io::Write;
 use super::schema;
 use crate::protobuf::{MessageWriter, zigzag};
 use crate::{
-    Label, LocationId, Profile, Quality, Result, Sample, StringId, StringTable, Timeline, ValueType,
+    Label, LocationId, Observations, Profile, Quality, Result, Sample, StringId, StringTable, Timeline,
+    ValueType,
 };
 
 /// Writes `profile` to `out`, gzipped as `go tool pprof` and all scrapers expect.
@@ -113,6 +114,9 @@ impl<'a> Encoder<'a> {
         }
         if let Some(quality) = &profile.quality {
             self.quality(quality);
+        }
+        if let Some(observations) = &profile.observations {
+            self.observations(observations);
         }
         self.finish()
     }
@@ -275,6 +279,18 @@ impl<'a> Encoder<'a> {
         }
         self.part.uint(schema::timeline::VALUE_TYPE, timeline.value_type as u64);
         self.out.bytes(schema::profile::TIMELINE, self.part.as_bytes());
+    }
+
+    fn observations(&mut self, observations: &Observations) {
+        let (profile, rows) = (self.profile, &observations.rows);
+        self.part.clear();
+        self.part.uint(schema::observations::VALUE_TYPE, observations.value_type as u64);
+        self.part.packed(schema::observations::COUNT, rows.iter().map(|row| row.count.round() as u64));
+        if !observations.has_equal_weights(|row| profile.sample(row).values[observations.value_type]) {
+            let squares: Vec<u64> = rows.iter().map(|row| row.squares.to_bits()).collect();
+            self.part.packed_fixed64(schema::observations::SQUARES, &squares);
+        }
+        self.out.bytes(schema::profile::OBSERVATIONS, self.part.as_bytes());
     }
 
     fn quality(&mut self, quality: &Quality) {
