@@ -2,8 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use flamelet_profile::{LabelSetId, Line, Profile, unit};
+use flamelet_profile::{LabelSetId, Line, Profile};
 use serde::Serialize;
+
+pub use crate::verdict::Verdict;
+use crate::verdict::judge;
 
 /// One kind of value of a profile.
 #[derive(Clone, Debug, Serialize)]
@@ -31,18 +34,6 @@ pub struct MappingInfo {
     pub limit: u64,
 }
 
-/// How much a profile can be trusted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Verdict {
-    /// No faults found.
-    Good,
-    /// Usable, with the listed faults.
-    Fair,
-    /// Misleading: read the faults first.
-    Poor,
-}
-
 /// The answer of `info`. Its JSON form is stable.
 #[derive(Clone, Debug, Serialize)]
 pub struct Info {
@@ -58,6 +49,8 @@ pub struct Info {
     pub period_type: Option<String>,
     /// How many samples (rows) there are.
     pub samples: usize,
+    /// The effective number of observations behind the default value; `None` if it was not sampled.
+    pub observations: Option<f64>,
     /// How many locations there are.
     pub locations: usize,
     /// How many of them have no function name.
@@ -76,7 +69,7 @@ pub struct Info {
     pub comments: Vec<String>,
     /// How good it is.
     pub verdict: Verdict,
-    /// Why it is not better.
+    /// Why it is not better, what that does to the answer, and what to do; the most important one first.
     pub faults: Vec<String>,
 }
 
@@ -99,13 +92,15 @@ pub fn info(profile: &Profile) -> Info {
         stack.iter().map(|&location| profile.lines(location).len().max(1)).sum()
     };
     let comments = comment_lines(profile);
-    let mut info = Info {
+    let (verdict, faults) = judge(profile);
+    Info {
         sample_types,
         time_nanos: profile.header.time_nanos,
         duration_nanos: profile.header.duration_nanos,
         period: profile.header.period,
         period_type: profile.header.period_type.map(|t| format!("{}/{}", text(t.kind), text(t.unit))),
         samples: profile.sample_count(),
+        observations: effective_observations(profile, default),
         locations: profile.locations().len(),
         unnamed_locations: unnamed_locations(profile),
         functions: profile.functions().len(),
@@ -123,11 +118,9 @@ pub fn info(profile: &Profile) -> Info {
         labels: label_keys(profile),
         threads: profile.timeline.as_ref().map(|timeline| timeline.threads.len()),
         comments,
-        verdict: Verdict::Good,
-        faults: Vec::new(),
-    };
-    judge(profile, &mut info);
-    info
+        verdict,
+        faults,
+    }
 }
 
 /// Returns how many locations have no function name.
@@ -144,19 +137,23 @@ pub(crate) fn label_keys(profile: &Profile) -> Vec<String> {
     keys.into_iter().map(str::to_owned).collect()
 }
 
-/// Returns what one sample stands for, in the unit of the sample type at `value_index`: its period, or the mean if
-/// only the number of samples is known, as in files from perf. `total` gives the sums of the sample types.
-pub(crate) fn per_sample(profile: &Profile, value_index: usize, total: impl Fn(usize) -> i64) -> f64 {
-    let types = profile.sample_types();
-    let Some(period_type) = profile.header.period_type.filter(|_| profile.header.period > 0) else {
-        let samples = types.iter().position(|value| profile.string(value.kind) == "samples");
-        let counts = samples.map(|samples| (total(samples), total(value_index)));
-        let counts = counts.filter(|&(count, value)| count > 0 && value > count);
-        return counts.map_or(1.0, |(count, value)| value as f64 / count as f64);
-    };
-    let (period_unit, unit) = (profile.string(period_type.unit), profile.string(types[value_index].unit));
-    let is_period = unit::are_compatible(period_unit, unit) && !unit.eq_ignore_ascii_case("count");
-    if is_period { profile.header.period as f64 * unit::ratio(period_unit, unit) } else { 1.0 }
+/// Returns what one observation stands for, in the unit of the sample type at `value_index`: the variance of a value is
+/// that value times this. Observations that stand for more count for more.
+pub(crate) fn per_observation(profile: &Profile, value_index: usize) -> f64 {
+    let squares = profile.total_observed(value_index).squares;
+    let total = magnitude(profile, value_index);
+    if squares > 0.0 && total > 0.0 { squares / total } else { 1.0 }
+}
+
+/// Returns the effective number of observations behind the total of a sample type, if the profile tells.
+pub(crate) fn effective_observations(profile: &Profile, value_index: usize) -> Option<f64> {
+    let effective = || profile.total_observed(value_index).effective(magnitude(profile, value_index));
+    profile.is_sampled(value_index).then(effective)
+}
+
+/// Returns the sum of the absolute values of a sample type.
+fn magnitude(profile: &Profile, value_index: usize) -> f64 {
+    profile.samples().map(|sample| sample.values[value_index].unsigned_abs() as f64).sum()
 }
 
 /// Returns the comments of a profile, including the lines about its quality, as in the file.
@@ -166,72 +163,19 @@ pub(crate) fn comment_lines(profile: &Profile) -> Vec<String> {
     profile.comments().map(str::to_string).chain(quality).collect()
 }
 
-/// Shares above which a fault is mentioned, and above which the profile is misleading.
-const FAIR: f64 = 0.02;
-const POOR: f64 = 0.20;
-
-fn judge(profile: &Profile, info: &mut Info) {
-    let mut fault = |share: f64, text: String| {
-        if share > FAIR {
-            let verdict = if share > POOR { Verdict::Poor } else { Verdict::Fair };
-            if info.verdict != Verdict::Poor {
-                info.verdict = verdict;
-            }
-            info.faults.push(text);
-        }
-    };
-    let percent = |share: f64| format!("{:.1} %", share * 100.0);
-    if profile.sample_count() == 0 {
-        fault(1.0, "it has no samples: was the program idle, or the capture too short?".into());
-    }
-    let unnamed = unnamed_share(profile);
-    fault(
-        unnamed,
-        format!(
-            "{} of the leaf frames have no name: add names with `flamelet symbolize --binary FILE`",
-            percent(unnamed)
-        ),
-    );
-    let Some(quality) = profile.quality else { return };
-    let share = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
-    let lost = share(quality.lost, quality.samples + quality.lost);
-    fault(lost, format!("{} of the samples were lost: lower the rate", percent(lost)));
-    let cut = share(quality.truncated, quality.samples);
-    fault(cut, format!("{} of the stacks do not reach the start of their thread", percent(cut)));
-    let achieved = share(quality.achieved_millihertz, quality.asked_millihertz);
-    if quality.asked_millihertz > 0 {
-        fault(1.0 - achieved, format!("only {} of the requested rate was reached", percent(achieved)));
-    }
-}
-
-/// Returns the share of samples, by their default value, whose leaf has no name.
-fn unnamed_share(profile: &Profile) -> f64 {
-    let at = profile.default_sample_index();
-    let (mut unnamed, mut all) = (0f64, 0f64);
-    for sample in profile.samples() {
-        let value = sample.values.get(at).map_or(0.0, |&value| value.unsigned_abs() as f64);
-        all += value;
-        let Some(&leaf) = profile.stack(sample.stack).first() else { continue };
-        let function = profile.lines(leaf).first().and_then(|line| line.function);
-        if function.is_none_or(|function| profile.function(function).name.is_empty()) {
-            unnamed += value;
-        }
-    }
-    if all == 0.0 { 0.0 } else { unnamed / all }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use flamelet_profile::ProfileBuilder;
 
     #[test]
-    fn without_a_period_the_mean_says_what_a_sample_stands_for() {
+    fn without_a_period_the_mean_says_what_an_observation_stands_for() {
         let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
         let stack = builder.stack(&[]);
         builder.sample(stack, Default::default(), &[4, 40_000_000]);
         let profile = builder.finish();
-        assert_eq!(per_sample(&profile, 1, |at| profile.total(at)), 1e7);
-        assert_eq!(per_sample(&profile, 0, |at| profile.total(at)), 1.0);
+        assert_eq!(per_observation(&profile, 1), 1e7);
+        assert_eq!(per_observation(&profile, 0), 1.0);
+        assert_eq!(effective_observations(&profile, 1), Some(4.0));
     }
 }

@@ -58,6 +58,7 @@ pub mod traces;
 pub mod tree;
 #[cfg(feature = "text")]
 mod utc;
+mod verdict;
 mod xml;
 
 /// Whose code a function is.

@@ -81,7 +81,6 @@ fn a_picture_may_be_called_anything_that_promises_nothing_else() {
 #[test]
 fn options_that_a_verb_ignores_are_refused() {
     for line in [
-        "diff CPU CPU --base nofile",
         "diff CPU CPU --nodefraction 0.1",
         "check CPU CPU --diff-base nofile",
         "check CPU CPU --cum",
@@ -103,6 +102,7 @@ fn options_that_a_verb_ignores_are_refused() {
     ] {
         refused(line, &["unexpected argument"]);
     }
+    refused("diff CPU CPU --base nofile", &["cannot be used with", "--base"]);
     refused("flame CPU --json", &["traces --json"]);
     refused("view . --base CPU", &["--base", "files"]);
     refused("run strace --script x -- true", &["bpftrace"]);

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use flamelet_profile::unit;
-use flamelet_report::diff::{Diff, DiffRow};
+use flamelet_report::diff::{Comparison, Diff, DiffRow};
 use serde::Serialize;
 
 use super::diff::PairArgs;
@@ -30,9 +30,10 @@ pub(crate) fn guide() -> Guide {
     Guide {
         about: "Fail if a function costs more than before; for CI",
         examples: &[
+            ("flamelet check main.pb.gz branch.pb.gz --max-growth 5%", "fails if a function grew by more than 5%"),
             (
-                "flamelet check main.pb.gz branch.pb.gz --max-growth 5%",
-                "fails if a function grew by more than 5%",
+                "flamelet check --base m1.pb.gz m2.pb.gz m3.pb.gz --new b1.pb.gz b2.pb.gz b3.pb.gz",
+                "with several runs a side, small changes can be told from noise",
             ),
             ("flamelet check main.pb.gz branch.pb.gz --json -o verdict.json", "as JSON"),
         ],
@@ -47,6 +48,8 @@ struct Checked<'a> {
     /// Whether nothing grew by more than allowed.
     passed: bool,
     max_growth: f64,
+    /// How many runs each side has.
+    runs: [usize; 2],
     base_total: i64,
     new_total: i64,
     /// The functions that grew too much.
@@ -54,12 +57,14 @@ struct Checked<'a> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let diff = super::diff::compare(&args.pair)?;
+    let comparison = Comparison { min_share: args.min_share, ..Comparison::default() };
+    let diff = super::diff::compare(&args.pair, comparison)?;
     let offenders = diff.offenders(args.max_growth, args.min_share);
     let passed = offenders.is_empty() && !diff.has_total_grown(args.max_growth);
     let checked = Checked {
         passed,
         max_growth: args.max_growth,
+        runs: [diff.base_runs, diff.new_runs],
         base_total: diff.base_total,
         new_total: diff.new_total,
         offenders,
@@ -71,31 +76,32 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(if passed { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-fn write_text(checked: &Checked<'_>, diff: &Diff, out: &mut dyn Write) -> Result<()> {
+fn write_text(checked: &Checked<'_>, diff: &Diff, mut out: &mut dyn Write) -> Result<()> {
     let format = |value: i64| unit::label(value, &diff.unit);
     let limit = checked.max_growth * 100.0;
     let totals =
         format!("total {} {} -> {}", diff.sample_type, format(diff.base_total), format(diff.new_total));
-    if checked.passed {
-        writeln!(out, "ok: nothing grew by more than {limit}% and more than noise ({totals})")?;
-        return Ok(());
+    match checked.passed {
+        true => writeln!(out, "ok: nothing grew by more than {limit}% and more than noise ({totals})")?,
+        false => writeln!(out, "FAILED: grew by more than {limit}% and more than noise ({totals})")?,
     }
-    writeln!(out, "FAILED: grew by more than {limit}% and more than noise ({totals})")?;
     for row in &checked.offenders {
-        let change = |base: i64, new: i64| match base {
-            0 => format!("{} (new)", format(new)),
-            _ => {
-                let growth = (new - base) as f64 / base.unsigned_abs() as f64 * 100.0;
-                format!("{} -> {} ({growth:+.1}%)", format(base), format(new))
-            }
-        };
-        writeln!(
-            out,
-            "  {}: flat {}, cum {}",
-            row.name,
-            change(row.base_flat, row.new_flat),
-            change(row.base_cum, row.new_cum)
-        )?;
+        let own = change(row.base_flat, row.new_flat, &diff.unit);
+        let with_callees = change(row.base_cum, row.new_cum, &diff.unit);
+        writeln!(out, "  {}: flat {own}; cum {with_callees}", row.name)?;
     }
-    Ok(())
+    Ok(diff.write_method(&mut out)?)
+}
+
+/// Returns a change in words.
+fn change(base: i64, new: i64, unit: &str) -> String {
+    let format = |value: i64| unit::label(value, unit);
+    match (base, new) {
+        (0, 0) => "none, as before".to_owned(),
+        (0, _) => format!("{}, none before", format(new)),
+        _ => {
+            let growth = (new - base) as f64 / base.unsigned_abs() as f64 * 100.0;
+            format!("{} -> {} ({growth:+.1}%)", format(base), format(new))
+        }
+    }
 }

@@ -169,7 +169,7 @@ impl Ending<'_> {
     /// Counts the stacks that end in code without unwind information because programs and threads begin there: in
     /// assembly (or, in musl, C built without it). Recognised by their names, which are known only now.
     fn stacks_from_the_beginning(&self, profile: &Profile) -> u64 {
-        const BEGINNINGS: [&str; 8] = [
+        const BEGINNINGS: [&str; 15] = [
             "_start",
             "_start_c",
             "__libc_start_main",
@@ -178,6 +178,14 @@ impl Ending<'_> {
             "start_c11",
             "__clone",
             "clone",
+            // Go's goroutines and threads: its code has no unwind information at all.
+            "runtime.goexit",
+            "runtime.goexit.abi0",
+            "runtime.mstart",
+            "runtime.mstart.abi0",
+            "runtime.mcall",
+            "runtime.rt0_go",
+            "runtime.rt0_go.abi0",
         ];
         let stacks = &self.findings.stacks.table;
         let mut by_address: FxHashMap<u64, u64> = FxHashMap::default();

@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::functions::Functions;
 use crate::by::{add, path_of};
+use crate::info::effective_observations;
 use crate::report::Report;
 
 /// Which profiles a rule applies to.
@@ -166,23 +167,14 @@ fn system_call(name: &str) -> Option<&str> {
         .find_map(|prefix| name.strip_prefix(prefix))
 }
 
-/// Returns how many observations there are: the number of samples if the profile counts them, else its rows.
+/// Returns the effective number of observations; where the profile does not tell, that of its events or rows.
 fn observations(report: &Report) -> u64 {
     let profile = &report.profile;
-    let is_count = |at: &usize| {
-        let kind = profile.sample_types()[*at];
-        matches!(profile.string(kind.kind), "samples" | "sample" | "cpu_samples" | "count" | "contentions")
-            && profile.string(kind.unit) == "count"
-    };
-    let counted = (0..profile.sample_types().len()).find(is_count).map(|at| profile.total(at).unsigned_abs());
-    let events = profile.timeline.as_ref().map(|timeline| timeline.events.len() as u64);
-    // An event may stand for several samples, and a count may be scaled: the smaller number is safer.
-    match (counted, events.filter(|&events| events > 0)) {
-        (Some(counted), Some(events)) => counted.min(events),
-        (Some(counted), None) => counted,
-        (None, Some(events)) => events,
-        (None, None) => profile.sample_count() as u64,
+    if let Some(effective) = effective_observations(profile, report.value_index) {
+        return effective as u64;
     }
+    let events = profile.timeline.as_ref().map(|timeline| timeline.events.len() as u64);
+    events.filter(|&events| events > 0).unwrap_or(profile.sample_count() as u64)
 }
 
 fn about(report: &Report) -> About {

@@ -6,6 +6,7 @@ mod functions;
 mod rules;
 
 use flamelet_profile::Profile;
+use flamelet_profile::observations::share_interval;
 use flamelet_symbol::owner::Owners;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
@@ -45,7 +46,7 @@ pub struct Finding {
     pub title: String,
     /// The share of the total, from 0 to 1.
     pub share: f64,
-    /// The 95 % confidence interval of the share, from the number of observations.
+    /// The 95 % confidence interval of the share, from the effective number of observations.
     pub range: (f64, f64),
     /// `high` if the whole range is above the rule's threshold, else `low`.
     pub confidence: &'static str,
@@ -113,7 +114,7 @@ fn finding(facts: &Facts<'_>, row: usize, rule: &Rule) -> Option<Finding> {
     if share < rule.least {
         return None;
     }
-    let range = confidence_interval(share, facts.observations);
+    let range = share_interval(share, facts.observations as f64);
     let title = match result.detail.as_str() {
         "" => rule.title.to_owned(),
         detail => format!("{}: {detail}", rule.title),
@@ -132,17 +133,6 @@ fn finding(facts: &Facts<'_>, row: usize, rule: &Rule) -> Option<Finding> {
             focus => format!("top --by yours --focus '{focus}'"),
         },
     })
-}
-
-/// Returns Wilson's interval for a share that was observed in `count` independent samples.
-fn confidence_interval(share: f64, count: u64) -> (f64, f64) {
-    const Z: f64 = 1.96;
-    let n = count.max(1) as f64;
-    let share = share.clamp(0.0, 1.0);
-    let middle = share + Z * Z / (2.0 * n);
-    let half = Z * (share * (1.0 - share) / n + Z * Z / (4.0 * n * n)).sqrt();
-    let scale = 1.0 + Z * Z / n;
-    (((middle - half) / scale).max(0.0), ((middle + half) / scale).min(1.0))
 }
 
 fn places(facts: &Facts<'_>, places: &FxHashMap<Place, i64>) -> Vec<FoundPlace> {

@@ -6,11 +6,13 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::stacks::{Counts, MemoryStacks, period};
-use crate::diff::SIGMAS;
 use crate::report::Report;
 use crate::stacks::NodeId;
 
 pub(crate) const CERTAIN: f64 = 1000.0;
+
+/// How many standard deviations a growth must exceed to be more than noise.
+const SIGMAS: f64 = 3.0;
 
 /// A stack whose memory grew.
 #[derive(Clone, Debug, Serialize)]

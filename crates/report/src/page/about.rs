@@ -3,7 +3,7 @@
 use flamelet_profile::{Profile, ValueType};
 use serde::Serialize;
 
-use crate::info::{label_keys, per_sample, unnamed_locations};
+use crate::info::{label_keys, per_observation, unnamed_locations};
 use crate::stacks::{DIFF_BASE_LABEL, Part, base_label_sets};
 
 /// One kind of value.
@@ -15,7 +15,7 @@ struct AboutType {
     total: i64,
     /// The sum over the base of a diff.
     base_total: i64,
-    /// What one sample stands for, to judge which changes are noise.
+    /// What one observation stands for, to judge which changes are noise.
     per_sample: f64,
 }
 
@@ -124,7 +124,7 @@ fn types(profile: &Profile, base_sets: &[bool]) -> Vec<AboutType> {
         unit: profile.string(value.unit).to_owned(),
         total: totals[at][0],
         base_total: totals[at][1],
-        per_sample: per_sample(profile, at, |at| totals[at][0]),
+        per_sample: per_observation(profile, at),
     };
     profile.sample_types().iter().enumerate().map(about).collect()
 }

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use flamelet_profile::unit;
 
-use crate::diff::{Diff, SIGMAS};
+use crate::diff::{ASSUMED_VARIATION, Diff, LEVEL};
 
 impl Diff {
     /// Prints the rows; a mark shows which changes are more than noise.
@@ -20,12 +20,13 @@ impl Diff {
             format(self.new_total),
             signed(change),
             relative(self.base_total, self.new_total),
-            if self.total_sigmas.abs() >= SIGMAS { "more than noise" } else { "within noise" }
+            if self.total_is_real { "more than noise" } else { "within noise" }
         )?;
+        self.write_method(out)?;
         let real = self.rows.iter().filter(|row| row.is_real()).count();
         writeln!(
             out,
-            "{real} of {} changed functions changed by more than sampling noise (*)",
+            "{real} of {} functions with another value changed by more than noise (*)",
             self.rows.len()
         )?;
         writeln!(
@@ -51,6 +52,47 @@ impl Diff {
         }
         if self.rows.len() > shown {
             writeln!(out, "… and {} more (--nodecount 0 shows all)", self.rows.len() - shown)?;
+        }
+        Ok(())
+    }
+}
+
+impl Diff {
+    /// Prints what is known about noise, and what was left out or scaled.
+    pub fn write_method(&self, out: &mut impl Write) -> io::Result<()> {
+        let level = LEVEL * 100.0;
+        match self.knows_runs {
+            true => {
+                let varies = self.run_deviation.map_or(String::new(), |deviation| {
+                    format!(
+                        "; a function varies by {:.1} % from run to run, beside sampling",
+                        deviation * 100.0
+                    )
+                });
+                writeln!(
+                    out,
+                    "Noise: {} and {} runs{varies}; {} tests, any of them wrong with a chance of {level} % (Holm)",
+                    self.base_runs, self.new_runs, self.tested
+                )?;
+            }
+            false => writeln!(
+                out,
+                "Noise: one run a side, so only sampling noise is known; {:.0} % from run to run is assumed, and only \
+                 large changes count. Compare several runs: --base A1 A2 A3 --new B1 B2 B3",
+                ASSUMED_VARIATION * 100.0
+            )?,
+        }
+        match self.scaled_to {
+            Some("work") => writeln!(out, "Scaled to the work that the runs say they did")?,
+            Some(_) => writeln!(out, "Scaled to the total of the base")?,
+            None => {}
+        }
+        let [base, new] = self.set_aside.map(|share| share * 100.0);
+        if base.max(new) >= 0.1 {
+            writeln!(
+                out,
+                "Set aside: kernel interrupts and context switches, {base:.1} % of the base and {new:.1} % of the new side"
+            )?;
         }
         Ok(())
     }

@@ -4,19 +4,23 @@ use std::io::{self, Write};
 
 use flamelet_profile::unit;
 
-use crate::info::{Info, Verdict};
+use crate::info::Info;
 use crate::utc::utc;
 
 impl Info {
+    /// Returns the verdict in lines: the one thing that matters most, then the rest.
+    pub fn verdict_lines(&self) -> Vec<String> {
+        let verdict = self.verdict.word();
+        let Some((worst, others)) = self.faults.split_first() else {
+            return vec![format!("Quality: {verdict}")];
+        };
+        let first = format!("Quality: {verdict}: {worst}");
+        std::iter::once(first).chain(others.iter().map(|fault| format!("  - {fault}"))).collect()
+    }
+
     /// Prints the facts.
     pub fn write_text(&self, out: &mut impl Write) -> io::Result<()> {
-        let verdict = match self.verdict {
-            Verdict::Good => "good",
-            Verdict::Fair => "fair",
-            Verdict::Poor => "poor",
-        };
-        writeln!(out, "Quality: {verdict}")?;
-        self.faults.iter().try_for_each(|fault| writeln!(out, "  - {fault}"))?;
+        self.verdict_lines().iter().try_for_each(|line| writeln!(out, "{line}"))?;
         if self.time_nanos != 0 {
             writeln!(out, "Time: {}", utc(self.time_nanos))?;
         }
@@ -34,6 +38,9 @@ impl Info {
             writeln!(out, "  {:<16} {:<12} total {total}{mark}", value.kind, value.unit)?;
         }
         writeln!(out, "Samples: {} (deepest stack {} frames)", self.samples, self.deepest_stack)?;
+        if let Some(observations) = self.observations {
+            writeln!(out, "Observations: {observations:.0} (effective)")?;
+        }
         writeln!(out, "Functions: {}", self.functions)?;
         writeln!(out, "Locations: {} ({} without a name)", self.locations, self.unnamed_locations)?;
         if let Some(threads) = self.threads {

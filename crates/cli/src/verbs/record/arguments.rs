@@ -54,9 +54,12 @@ pub(crate) struct Args {
     /// Leave out kernel frames
     #[arg(long)]
     pub(crate) no_kernel: bool,
-    /// Run the command this many times and merge the recordings
+    /// Run the command this many times and merge the recordings; an output name with {n} gives each run its own file
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) repeat: u32,
+    /// Note in the profile how much work each run does, so that comparisons can be scaled to it
+    #[arg(long, value_name = "N", value_parser = work)]
+    pub(crate) work: Option<f64>,
     /// Run this load generator (a shell command) during the recording
     #[arg(long, value_name = "CMD")]
     pub(crate) load: Option<String>,
@@ -69,6 +72,12 @@ pub(crate) struct Args {
     /// Open the viewer afterwards
     #[arg(long)]
     pub(crate) view: bool,
+}
+
+/// Reads a positive amount of work.
+fn work(text: &str) -> Result<f64, String> {
+    let work: Option<f64> = text.parse().ok().filter(|work: &f64| work.is_finite() && *work > 0.0);
+    work.ok_or_else(|| "this is not a positive number".into())
 }
 
 /// Which allocations to record.

@@ -17,6 +17,7 @@ use flamelet_profile::{Profile, merge};
 use flamelet_record::preload::{Library, cpu};
 use flamelet_record::processes::named;
 use flamelet_record::{Checkpoint, CommandEnd, Progress, RecordOptions, Recorded, Summary, Target, record};
+use flamelet_report::diff::WORK_COMMENT;
 use flamelet_report::flame::FlameOptions;
 use flamelet_report::info::{self, Verdict};
 use flamelet_view::ServeOptions;
@@ -50,6 +51,10 @@ pub(crate) fn guide() -> Guide {
             ("flamelet record --syscalls -- ls -R /", "counts, errors and latency"),
             ("flamelet record --heap -- ./service", "every allocation"),
             ("flamelet record -e syscalls:sys_enter_getrandom -- ./service", "the callers of an event"),
+            (
+                "flamelet record --repeat 3 -o 'new-{n}.pb.gz' -- ./bench",
+                "three files, for flamelet check --new",
+            ),
             (
                 "flamelet record --load 'wrk http://localhost:3000' --duration 30 -- ./service",
                 "under load, for 30 seconds",
@@ -100,7 +105,7 @@ pub(super) fn run_all(args: &Args, usual_name: &str, record_once: &mut Once<'_>)
     let interruptions = Interruptions::watch()?;
     let load = args.load.as_deref().map(Load::start).transpose()?;
     let saved = kind.checkpoint_path(&path);
-    let mut runs = Runs::default();
+    let mut runs = Runs { is_separate: numbered(&path, 1).is_some(), ..Runs::default() };
     for left in (0..args.repeat.max(1)).rev() {
         let is_first = runs.profiles.is_empty();
         let checkpoint = saved.as_ref().map(|saved| runs.checkpoint(saved)).transpose()?;
@@ -109,6 +114,10 @@ pub(super) fn run_all(args: &Args, usual_name: &str, record_once: &mut Once<'_>)
             Err(failure) if is_first => return Err(failure),
             // Earlier recordings are still worth writing.
             Err(failure) => runs.end_with(&failure),
+        }
+        runs.note_work(args.work);
+        if runs.is_separate {
+            runs.write_last(kind, &path)?;
         }
         if runs.is_over {
             break;
@@ -121,17 +130,23 @@ pub(super) fn run_all(args: &Args, usual_name: &str, record_once: &mut Once<'_>)
     let profile = runs.take_merged()?;
     let facts = info::info(&profile);
     let shown = args.view.then(|| profile.clone());
-    let written = kind.write_somewhere(&profile, path);
+    let written = match runs.is_separate {
+        true => Ok((path, false)),
+        false => kind.write_somewhere(&profile, path),
+    };
     // Only now: printing may block, as on a terminal after Ctrl-S.
     runs.print_summaries();
     let (path, is_elsewhere) = written?;
     // The checkpoint is no longer needed.
-    if let Some(saved) = saved.filter(|saved| *saved != path) {
+    if let Some(saved) = saved.filter(|saved| runs.is_separate || *saved != path) {
         let _ = std::fs::remove_file(saved);
     }
     runs.has_failed |= is_elsewhere;
     print_verdict(&facts);
-    kind.print_next_step(&path, args.off_cpu);
+    match runs.is_separate {
+        true => note!("Compare runs of two versions with: flamelet check --base OLD... --new NEW..."),
+        false => kind.print_next_step(&path, args.off_cpu),
+    }
     let status = runs.wait(&interruptions)?;
     interruptions.end();
     if let Some(profile) = shown {
@@ -156,6 +171,10 @@ struct Runs {
     ending: Option<EndingCommand>,
     is_over: bool,
     has_failed: bool,
+    /// Each run has its own file.
+    is_separate: bool,
+    /// How many are written.
+    written: usize,
 }
 
 impl Runs {
@@ -178,6 +197,30 @@ impl Runs {
             }
         }
         Ok(())
+    }
+
+    /// Writes the last run to a file of its own, if it is not written yet.
+    fn write_last(&mut self, kind: OutputKind, path: &Path) -> Result<()> {
+        if self.written == self.profiles.len() {
+            return Ok(());
+        }
+        self.written = self.profiles.len();
+        let (Some(profile), Some(path)) = (self.profiles.last(), numbered(path, self.written)) else {
+            return Ok(());
+        };
+        let (path, is_elsewhere) = kind.write_somewhere(profile, path)?;
+        self.has_failed |= is_elsewhere;
+        self.summaries.push(format!("Wrote {}", path.display()));
+        Ok(())
+    }
+
+    /// Notes in the last run how much work it did.
+    fn note_work(&mut self, work: Option<f64>) {
+        if let (Some(work), Some(profile)) = (work, self.profiles.last_mut())
+            && !profile.comments().any(|comment| comment.starts_with(WORK_COMMENT))
+        {
+            profile.add_comment(&format!("{WORK_COMMENT}{work}"));
+        }
     }
 
     fn note(&mut self, status: Option<ExitStatus>) {
@@ -229,6 +272,12 @@ impl Runs {
         }
         Ok(self.status)
     }
+}
+
+/// Returns the file of run `number`, if the name has a place for it: `{n}`.
+fn numbered(path: &Path, number: usize) -> Option<PathBuf> {
+    let name = path.file_name()?.to_string_lossy();
+    name.contains("{n}").then(|| path.with_file_name(name.replace("{n}", &number.to_string())))
 }
 
 fn record_once(args: &Args, run: Run<'_>) -> Result<Recorded> {
@@ -325,16 +374,10 @@ fn summary_lines(summary: &Summary) -> Vec<String> {
 }
 
 fn print_verdict(facts: &info::Info) {
-    let verdict = match facts.verdict {
-        Verdict::Good => "good",
-        Verdict::Fair => "fair",
-        Verdict::Poor => "poor",
-    };
     for comment in facts.comments.iter().filter(|comment| comment.starts_with("flamelet: ")) {
         note!("{}", comment.trim_start_matches("flamelet: "));
     }
-    note!("Quality: {verdict}");
-    facts.faults.iter().for_each(|fault| note!("  - {fault}"));
+    facts.verdict_lines().iter().for_each(|line| note!("{line}"));
 }
 
 /// Returns the command's own status, as a shell would pass it on.

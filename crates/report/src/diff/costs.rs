@@ -1,0 +1,113 @@
+//! The costs of one run: by function, and charged to your code.
+
+use std::ops::AddAssign;
+
+use flamelet_profile::{Observed, Profile, Sample};
+use flamelet_symbol::owner::Owners;
+use rustc_hash::FxHashMap;
+
+use super::kernel_noise::KernelNoise;
+use crate::report::Report;
+use crate::stacks::{NodeId, Nodes, costs};
+
+/// A value and what it rests on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Amount {
+    pub(super) value: f64,
+    pub(super) observed: Observed,
+}
+
+impl AddAssign for Amount {
+    fn add_assign(&mut self, other: Self) {
+        self.value += other.value;
+        self.observed += other.observed;
+    }
+}
+
+impl Amount {
+    fn scaled(self, factor: f64) -> Self {
+        let squares = self.observed.squares * factor * factor;
+        Self { value: self.value * factor, observed: Observed { squares, ..self.observed } }
+    }
+}
+
+/// What one function costs in one run.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct FunctionCost {
+    pub(super) flat: Amount,
+    pub(super) cum: Amount,
+    /// The cost of a function of yours and of others' code that it calls.
+    pub(super) charged: f64,
+    /// Whose code it is, in one word.
+    pub(super) owner: &'static str,
+}
+
+/// What the functions of one run cost.
+pub(super) struct RunCosts {
+    pub(super) functions: FxHashMap<String, FunctionCost>,
+    pub(super) total: Amount,
+    /// The value of the samples that were set aside.
+    pub(super) set_aside: f64,
+}
+
+impl RunCosts {
+    /// Sums the costs, each multiplied by `factor`.
+    pub(super) fn of(report: &Report, owners: &Owners, factor: f64) -> Self {
+        let profile = &report.profile;
+        let nodes = Nodes::of(profile, false);
+        let noise = KernelNoise::of(profile);
+        let observed = profile.observed(report.value_index);
+        let mut run = Self { functions: FxHashMap::default(), total: Amount::default(), set_aside: 0.0 };
+        let mut charged = vec![0.0; nodes.len()];
+        let mut weights = Vec::with_capacity(profile.sample_count());
+        for (sample, observed) in profile.samples().zip(observed) {
+            let amount = Amount { value: report.value(&sample) as f64, observed }.scaled(factor);
+            if noise.has(profile, profile.stack(sample.stack)) {
+                run.set_aside += amount.value;
+                continue;
+            }
+            run.total += amount;
+            if let Some(node) = charged_to(profile, owners, &nodes, &sample) {
+                charged[node as usize] += amount.value;
+            }
+            weights.push((sample.stack, amount));
+        }
+        let kinds = owner_kinds(profile, owners, &nodes);
+        for (at, cost) in costs(profile, &nodes.table, nodes.len(), weights.into_iter()).iter().enumerate() {
+            // Several nodes can have the same name: unnamed functions in files with equal base names.
+            let function = run.functions.entry(nodes.infos[at].printable(profile)).or_default();
+            function.flat += cost.flat;
+            function.cum += cost.cum;
+            function.charged += charged[at];
+            function.owner = kinds[at];
+        }
+        run
+    }
+}
+
+/// Returns the node of the innermost frame of yours.
+fn charged_to(profile: &Profile, owners: &Owners, nodes: &Nodes, sample: &Sample<'_>) -> Option<NodeId> {
+    let frames = profile.stack(sample.stack).iter().flat_map(|&location| {
+        let lines = profile.lines(location).iter();
+        lines.zip(nodes.at(location))
+    });
+    let is_yours = |function| owners.of_function(function).is_yours();
+    frames.filter(|(line, _)| line.function.is_some_and(is_yours)).map(|(_, &node)| node).next()
+}
+
+/// Returns whose code each node is, in one word.
+fn owner_kinds(profile: &Profile, owners: &Owners, nodes: &Nodes) -> Vec<&'static str> {
+    let mut kinds = vec!["unknown"; nodes.len()];
+    for (at, location) in profile.locations().iter().enumerate() {
+        let nodes = nodes.at(flamelet_profile::LocationId::from_index(at));
+        let lines = profile.lines_of(location);
+        if let ([], [node]) = (lines, nodes) {
+            kinds[*node as usize] = owners.of_mapping(location.mapping).kind();
+        }
+        for (line, &node) in lines.iter().zip(nodes) {
+            let owner = line.function.map(|function| owners.of_function(function));
+            kinds[node as usize] = owner.unwrap_or(owners.of_mapping(location.mapping)).kind();
+        }
+    }
+    kinds
+}
