@@ -1,5 +1,6 @@
-//! V8's `.cpuprofile`: a tree of nodes, and the node on top at each moment.
+//! V8's `.cpuprofile`: a tree of nodes, and the node on top at each moment; and its `.heapprofile`.
 
+mod heap;
 mod nested;
 
 use std::io::Write;
@@ -119,8 +120,9 @@ impl Tree {
         let mut at = Some(top);
         while let Some(number) = at {
             let node = &self.nodes[number as usize];
+            // What is above a node that the file does not have is not known.
             if node.location == MISSING {
-                return Err(Error::new(ErrorKind::Corrupt, "a node of the profile is missing"));
+                return Ok(());
             }
             if into.len() > self.nodes.len() {
                 return Err(Error::new(ErrorKind::Corrupt, "a node of the profile is its own ancestor"));
@@ -149,30 +151,37 @@ impl<'a> NodeRows<'a> {
         Self { tree, labels, rows: vec![None; tree.nodes.len()], stack: Vec::new() }
     }
 
-    fn row(&mut self, id: u64, assembly: &mut Assembly) -> Result<u32> {
-        let missing = || Error::new(ErrorKind::Corrupt, format!("the profile has no node {id}"));
-        let number = *self.tree.by_id.get(&id).ok_or_else(missing)?;
+    /// Returns the row of a node, or `None` if the file does not have the node.
+    fn row(&mut self, id: u64, assembly: &mut Assembly) -> Result<Option<u32>> {
+        let number = self.tree.by_id.get(&id).copied();
+        let is_known = |number: &u32| self.tree.nodes[*number as usize].location != MISSING;
+        let Some(number) = number.filter(is_known) else { return Ok(None) };
         if let Some(row) = self.rows[number as usize] {
-            return Ok(row);
+            return Ok(Some(row));
         }
         self.tree.stack(number, &mut self.stack, assembly.budget())?;
         let row = assembly.row(&self.stack, self.labels);
         assembly.check_room()?;
         self.rows[number as usize] = Some(row);
-        Ok(row)
+        Ok(Some(row))
     }
 }
 
-/// Returns whether a file with these keys is a CPU profile, of flat nodes or of nested ones.
+/// Returns whether a file with these keys is a CPU profile, of flat nodes or of nested ones, or a heap profile.
 pub(crate) fn recognise(keys: &json::Keys<'_>) -> bool {
     keys.has("nodes")
         || (keys.has("head") && ["samples", "startTime", "endTime"].iter().any(|key| keys.has(key)))
+        || (keys.has("head") && keys.mentions("\"selfSize\""))
 }
 
 /// Reads a `.cpuprofile`.
 pub(crate) fn read(input: Input<'_>, options: &FormatOptions, notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();
-    let file = CpuProfileFile::parse(&input.slurp()?, budget)?;
+    let text = input.slurp()?;
+    if heap::recognise(&text) {
+        return heap::read(&text, budget);
+    }
+    let file = CpuProfileFile::parse(&text, budget)?;
     let mut assembly = Assembly::new(options.timeline, budget);
     let columns = Columns::new(&mut assembly);
     let mut tree = Tree::default();
@@ -188,7 +197,8 @@ pub(crate) fn read(input: Input<'_>, options: &FormatOptions, notes: &mut Notes)
         let thread = assembly.thread(0, 1, "", "");
         budget.charge(file.deltas.len().max(file.timestamps.len()) * size_of::<i64>())?;
         let (times, end) = file.times();
-        by_samples(&file.samples, &times, Some(end), &tree, columns, thread, &mut assembly)?;
+        let missing = by_samples(&file.samples, &times, Some(end), &tree, columns, thread, &mut assembly)?;
+        note_missing(missing, notes);
     }
     assembly.builder.header_mut().duration_nanos =
         ((file.end - file.start) * file.micros() * 1e3).max(0.0) as i64;
@@ -252,7 +262,8 @@ fn sums(deltas: &[i64], start: i64) -> Vec<i64> {
     deltas.iter().scan(start, sum).collect()
 }
 
-/// Adds samples, each of which lasts until the next one; `times` and `end` are in microseconds.
+/// Adds samples, each of which lasts until the next one; `times` and `end` are in microseconds. Returns how many were
+/// dropped because the file does not have their nodes.
 fn by_samples(
     samples: &[u64],
     times: &[i64],
@@ -261,31 +272,43 @@ fn by_samples(
     columns: Columns,
     thread: crate::assembly::ThreadRef,
     assembly: &mut Assembly,
-) -> Result<()> {
+) -> Result<u64> {
     let last = times.iter().copied().max().unwrap_or(0);
     let at = |index: usize| times.get(index).copied().unwrap_or(last);
     // V8 does not always write them in time order.
     assembly.budget().charge(samples.len() * ORDER)?;
     let mut order: Vec<usize> = (0..samples.len()).collect();
     order.sort_by_key(|&index| at(index));
+    let mut missing = 0;
     let mut rows = NodeRows::new(tree, thread.labels);
     for (place, &index) in order.iter().enumerate() {
         let time = at(index);
         let next = order.get(place + 1).map(|&next| at(next)).or(end).unwrap_or(time);
         let nanos = next.saturating_sub(time).max(0).saturating_mul(1000);
-        let row = rows.row(samples[index], assembly)?;
+        let Some(row) = rows.row(samples[index], assembly)? else {
+            missing += 1;
+            continue;
+        };
         assembly.add(row, columns.samples, 1);
         assembly.add(row, columns.time, nanos);
         assembly.event((time.max(0) as u64).saturating_mul(1000), row, thread.id, nanos);
     }
-    Ok(())
+    Ok(missing)
+}
+
+/// Notes samples whose nodes the file does not have.
+pub(crate) fn note_missing(missing: u64, notes: &mut Notes) {
+    if missing > 0 {
+        notes.push(format!("{missing} samples are dropped: the file does not have their nodes"));
+    }
 }
 
 fn by_hits(file: &CpuProfileFile, tree: &Tree, columns: Columns, assembly: &mut Assembly) -> Result<()> {
     let mut rows = NodeRows::new(tree, LabelSetId::EMPTY);
     for node in file.nodes.iter().filter(|node| node.hits != 0) {
-        let row = rows.row(node.id, assembly)?;
-        assembly.add(row, columns.samples, node.hits);
+        if let Some(row) = rows.row(node.id, assembly)? {
+            assembly.add(row, columns.samples, node.hits);
+        }
     }
     Ok(())
 }
@@ -305,6 +328,9 @@ struct ChunkProfile {
     nodes: Vec<ProfileNode>,
     #[serde(default)]
     samples: Vec<u64>,
+    /// Some versions write them here.
+    #[serde(rename = "timeDeltas", default)]
+    deltas: Vec<i64>,
 }
 
 /// A profile that comes in chunks.
@@ -326,7 +352,8 @@ impl Chunked {
         let size = size_of_val(&*chunk.profile.samples) + size_of_val(&*chunk.deltas);
         if assembly.budget().has_room(2 * size) {
             self.samples.extend(&chunk.profile.samples);
-            self.deltas.extend(&chunk.deltas);
+            let inner = if chunk.deltas.is_empty() { &chunk.profile.deltas } else { &chunk.deltas };
+            self.deltas.extend(inner);
         }
     }
 
@@ -335,7 +362,7 @@ impl Chunked {
         columns: Columns,
         thread: crate::assembly::ThreadRef,
         assembly: &mut Assembly,
-    ) -> Result<()> {
+    ) -> Result<u64> {
         assembly.budget().charge(size_of_val(&*self.deltas))?;
         let times = sums(&self.deltas, self.start);
         by_samples(&self.samples, &times, None, &self.tree, columns, thread, assembly)

@@ -122,7 +122,7 @@ impl ProcessedThread {
 struct StackTable {
     #[serde(default)]
     frame: Vec<u32>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "json::indices")]
     prefix: Vec<Option<u32>>,
 }
 
@@ -130,9 +130,9 @@ struct StackTable {
 struct FrameColumns {
     #[serde(default)]
     func: Vec<u32>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "json::loose_numbers")]
     address: Vec<Option<i64>>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "json::loose_numbers")]
     line: Vec<Option<i64>>,
 }
 
@@ -140,17 +140,17 @@ struct FrameColumns {
 struct FuncTable {
     #[serde(default)]
     name: Vec<u32>,
-    #[serde(rename = "fileName", default)]
+    #[serde(rename = "fileName", default, deserialize_with = "json::indices")]
     file: Vec<Option<u32>>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "json::indices")]
     source: Vec<Option<u32>>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "json::loose_numbers")]
     resource: Vec<Option<i64>>,
 }
 
 #[derive(Deserialize, Default)]
 struct ResourceTable {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "json::indices")]
     lib: Vec<Option<u32>>,
 }
 
@@ -162,7 +162,7 @@ struct SourceTable {
 
 #[derive(Deserialize, Default)]
 struct Samples {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "json::indices")]
     stack: Vec<Option<u32>>,
     #[serde(default)]
     time: Option<Vec<f64>>,

@@ -27,7 +27,8 @@ pub(crate) fn read(input: Input<'_>, _options: &FormatOptions, notes: &mut Notes
     reader.finish(notes)
 }
 
-/// Returns whether `head` looks like folded stacks: nearly every line has a stack and ends in a count.
+/// Returns whether `head` looks like folded stacks: nearly every line has a stack and ends in a count, or there are many
+/// such lines between others.
 pub(crate) fn recognise(head: &[u8], head_is_all: bool) -> bool {
     if is_binary(head) {
         return false;
@@ -42,7 +43,9 @@ pub(crate) fn recognise(head: &[u8], head_is_all: bool) -> bool {
             _ => bad += 1,
         }
     }
-    good > 0 && bad * 10 <= good && (joined > 0 || bad == 0)
+    // Files in which messages are mixed with stacks have at least as many stacks of several frames as other lines.
+    let is_mixed = joined >= 3 && joined >= bad;
+    good > 0 && (is_mixed || bad * 10 <= good && (joined > 0 || bad == 0))
 }
 
 /// Returns whether most of `head` is the beginning of a stack whose line does not end inside it.

@@ -9,6 +9,7 @@ use flamelet_profile::budget::{Budget, Loan};
 use flamelet_profile::{Error, ErrorKind, Result};
 
 use crate::unpack::{damaged, packing, unpack};
+use crate::utf16::{self, Utf16};
 
 /// How much of a file is looked at to recognise it.
 const HEAD: usize = 64 << 10;
@@ -48,6 +49,10 @@ impl<'a> Input<'a> {
         let mut rest: Box<dyn Read + 'a> = Box::new(file);
         for layer in 0..MAX_LAYERS {
             let head = read_head(&mut rest, budget)?;
+            if let Some(is_big) = utf16::byte_order(&head) {
+                rest = Box::new(Utf16::new(io::Cursor::new(head).chain(rest), is_big));
+                continue;
+            }
             let Some(packing) = packing(&head) else {
                 return Ok(Self {
                     head_is_all: head.len() < HEAD,

@@ -1,11 +1,13 @@
 //! Java Flight Recorder: self-describing chunks of events.
 //!
 //! The reader takes execution samples (`samples`), allocation samples (`alloc_space`), and waits for monitors
-//! (`contentions`, `delay`). Each chunk has its own metadata and constants.
+//! (`contentions`, `delay`); of async-profiler also samples of the wall clock (`wall`) and native memory (`malloc_…`, and
+//! what of it was not freed, `inuse_…`). Each chunk has its own metadata and constants.
 
 mod chunk;
 mod constants;
 mod metadata;
+mod native_memory;
 mod value;
 
 use chunk::{Bytes, ChunkHeader};
@@ -13,6 +15,7 @@ use constants::Pools;
 use flamelet_profile::budget::{ALLOCATION, hash_entry};
 use flamelet_profile::{Budget, ErrorKind, LocationId, Profile, Result};
 use metadata::Metadata;
+use native_memory::{Block, NativeMemory};
 use rustc_hash::FxHashMap as HashMap;
 use value::JavaValue;
 
@@ -66,15 +69,24 @@ enum EventMeaning {
     /// The field with the number of bytes, and the column it goes to.
     Allocation(&'static str, &'static str),
     Contention,
+    /// Samples of the wall clock: one event may stand for several.
+    WallClock,
+    Malloc,
+    Free,
 }
 
 /// Bytes by the buffers that threads allocate from, and by samples: two ways of counting the same thing.
 const ALLOCATED: &str = "alloc_space";
 const ALLOCATED_SAMPLED: &str = "sampled_alloc_space";
+/// Samples of the wall clock, of threads that run and that wait.
+const WALL: &str = "wall";
 
 fn kind_of(event: &str) -> Option<EventMeaning> {
     Some(match event {
-        "jdk.ExecutionSample" | "jdk.NativeMethodSample" => EventMeaning::Sample,
+        "jdk.ExecutionSample" | "jdk.NativeMethodSample" | "jdk.CPUTimeSample" => EventMeaning::Sample,
+        "profiler.WallClockSample" => EventMeaning::WallClock,
+        "profiler.Malloc" => EventMeaning::Malloc,
+        "profiler.Free" => EventMeaning::Free,
         "jdk.ObjectAllocationSample" => EventMeaning::Allocation("weight", ALLOCATED_SAMPLED),
         "jdk.ObjectAllocationInNewTLAB" => EventMeaning::Allocation("tlabSize", ALLOCATED),
         "jdk.ObjectAllocationOutsideTLAB" => EventMeaning::Allocation("allocationSize", ALLOCATED),
@@ -88,13 +100,14 @@ struct Recording {
     chunks: usize,
     samples: u64,
     others: u64,
+    native: NativeMemory,
 }
 
 impl Recording {
     fn new(options: &FormatOptions, budget: &Budget) -> Self {
         let mut assembly = Assembly::new(options.timeline, budget);
         assembly.column("samples", "count");
-        Self { assembly, chunks: 0, samples: 0, others: 0 }
+        Self { assembly, chunks: 0, samples: 0, others: 0, native: NativeMemory::default() }
     }
 
     /// Reads one chunk; `None` when it is damaged.
@@ -135,6 +148,8 @@ impl Recording {
         if self.samples > 0 {
             self.assembly.events_count(0);
         }
+        std::mem::take(&mut self.native).finish(&mut self.assembly);
+        self.choose_default();
         self.count_allocations_once(notes);
         if self.others > 0 {
             notes.push(format!("{} events of other kinds are dropped", self.others));
@@ -144,6 +159,16 @@ impl Recording {
 }
 
 impl Recording {
+    /// Shows execution samples first, else those of the wall clock, else what there is.
+    fn choose_default(&mut self) {
+        let has_wall = self.assembly.find_column(WALL).is_some();
+        match (self.samples > 0, has_wall) {
+            (true, _) if has_wall => self.assembly.builder.set_default_sample_type("samples"),
+            (false, true) => self.assembly.builder.set_default_sample_type(WALL),
+            _ => {}
+        }
+    }
+
     /// Drops the samples if a recording counts allocations both ways.
     fn count_allocations_once(&mut self, notes: &mut Notes) {
         let Some(sampled) = self.assembly.find_column(ALLOCATED_SAMPLED) else { return };
@@ -183,13 +208,18 @@ impl ChunkReader<'_> {
         let values_memory = self.metadata.budget.used() - before;
         let field = |name: &str| class.field(name).and_then(|at| values.get(at));
         self.metadata.budget.refund(values_memory);
+        let number = |name: &str| field(name).and_then(JavaValue::number).unwrap_or(0);
+        if kind == EventMeaning::Free {
+            let time = self.header.nanos(number("startTime"));
+            self.recording.native.freed(number("address"), time, &self.metadata.budget);
+            return Some(());
+        }
         let Some(stack) = field("stackTrace").and_then(JavaValue::reference) else { return Some(()) };
         self.resolve_stack(stack)?;
         let thread = field("sampledThread").or(field("eventThread")).and_then(|value| self.thread(value));
         let thread = thread.unwrap_or_else(|| self.recording.assembly.thread(0, 0, "", ""));
         let assembly = &mut self.recording.assembly;
         let row = assembly.row(self.stacks.get(&stack.1)?, thread.labels);
-        let number = |name: &str| field(name).and_then(JavaValue::number).unwrap_or(0);
         match kind {
             EventMeaning::Sample => {
                 assembly.add(row, 0, 1);
@@ -207,6 +237,16 @@ impl ChunkReader<'_> {
                 assembly.add(row, count, 1);
                 assembly.add(row, delay, self.header.duration_nanos(number("duration")));
             }
+            EventMeaning::WallClock => {
+                let column = assembly.column(WALL, "count");
+                assembly.add(row, column, number("samples").max(1));
+            }
+            EventMeaning::Malloc => {
+                let time = self.header.nanos(number("startTime"));
+                let block = Block { address: number("address"), time, row, size: number("size") };
+                self.recording.native.allocated(block, &self.metadata.budget);
+            }
+            EventMeaning::Free => {}
         }
         Some(())
     }

@@ -205,6 +205,61 @@ pub(crate) fn loose_text<'de, D: Deserializer<'de>>(from: D) -> std::result::Res
     })
 }
 
+/// A number as different versions of a tool write it: a float, a text such as `0x1f`, or -1 or null for none.
+struct LooseNumber(Option<i64>);
+
+impl<'de> Deserialize<'de> for LooseNumber {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+        struct Number;
+        impl<'de> serde::de::Visitor<'de> for Number {
+            type Value = LooseNumber;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a number or null")
+            }
+
+            fn visit_u64<E>(self, number: u64) -> std::result::Result<LooseNumber, E> {
+                Ok(LooseNumber(i64::try_from(number).ok()))
+            }
+
+            fn visit_i64<E>(self, number: i64) -> std::result::Result<LooseNumber, E> {
+                Ok(LooseNumber((number >= 0).then_some(number)))
+            }
+
+            fn visit_f64<E>(self, number: f64) -> std::result::Result<LooseNumber, E> {
+                Ok(LooseNumber((number >= 0.0).then_some(number as i64)))
+            }
+
+            fn visit_str<E>(self, text: &str) -> std::result::Result<LooseNumber, E> {
+                let number = match text.strip_prefix("0x") {
+                    Some(hex) => i64::from_str_radix(hex, 16).ok(),
+                    None => text.parse().ok(),
+                };
+                Ok(LooseNumber(number))
+            }
+
+            fn visit_unit<E>(self) -> std::result::Result<LooseNumber, E> {
+                Ok(LooseNumber(None))
+            }
+        }
+        from.deserialize_any(Number)
+    }
+}
+
+/// Parses a column of numbers, some of which may be missing.
+pub(crate) fn loose_numbers<'de, D: Deserializer<'de>>(
+    from: D,
+) -> std::result::Result<Vec<Option<i64>>, D::Error> {
+    let numbers: Vec<LooseNumber> = Option::deserialize(from)?.unwrap_or_default();
+    Ok(numbers.into_iter().map(|number| number.0).collect())
+}
+
+/// Parses a column of indices, some of which may be missing.
+pub(crate) fn indices<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Vec<Option<u32>>, D::Error> {
+    let numbers: Vec<LooseNumber> = Option::deserialize(from)?.unwrap_or_default();
+    Ok(numbers.into_iter().map(|number| u32::try_from(number.0?).ok()).collect())
+}
+
 /// Parses a value, or its default where the file has null.
 pub(crate) fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
     from: D,

@@ -53,6 +53,7 @@ mod speedscope;
 mod strace;
 mod trace_event;
 mod unpack;
+mod utf16;
 mod valgrind;
 mod xctrace;
 

@@ -31,9 +31,18 @@ use flamelet_profile::{Profile, Result};
 use crate::input::Input;
 use crate::{FormatOptions, Notes};
 
-/// Returns whether `head` is a perf.data file of either byte order.
+/// Returns whether `head` is a perf.data file of either byte order, or of version 1.
 pub(crate) fn recognise(head: &[u8]) -> bool {
-    head.starts_with(b"PERFILE2") || head.starts_with(b"2ELIFREP")
+    [&b"PERFILE2"[..], b"2ELIFREP", VERSION_1].iter().any(|magic| head.starts_with(magic))
+}
+
+/// Version 1, which perf wrote until 2012: laid out like version 2, but only the sizes tell the byte order.
+const VERSION_1: &[u8] = b"PERFFILE";
+
+/// Returns whether the numbers of the file are big-endian.
+fn is_big_endian(head: &[u8]) -> bool {
+    let size = head.get(8..16).and_then(|size| size.try_into().ok()).map_or(0, u64::from_le_bytes);
+    head.starts_with(b"2") || (head.starts_with(VERSION_1) && size > u64::from(u32::MAX))
 }
 
 /// Reads perf.data.

@@ -8,9 +8,11 @@ mod header;
 
 use std::ops::Range;
 
-use flamelet_profile::{Budget, ErrorKind, FunctionId, Line, LocationId, MappingId, Profile, Result};
+use flamelet_profile::{
+    Budget, ErrorKind, FunctionId, Line, LocationId, MappingId, Profile, Quality, Result,
+};
 
-use self::frame::{FrameKey, FrameLine, KnownFrames, address_of, is_frame, parse_frame};
+use self::frame::{FrameKey, FrameLine, KnownFrames, address_of, is_bare_frame, is_frame, parse_frame};
 use self::header::{SampleHeader, parse_header};
 use crate::assembly::{Assembly, ByteIndex, ThreadRef};
 use crate::input::Input;
@@ -32,7 +34,7 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
     let mut lines = head.split(|&byte| byte == b'\n').take(400).filter(|line| !line.starts_with(b"#"));
     let mut was_header = false;
     lines.any(|line| {
-        if was_header && is_frame(line) {
+        if was_header && (is_frame(line) || is_bare_frame(line)) {
             return true;
         }
         let header = parse_header(line);
@@ -57,6 +59,8 @@ struct ScriptReader {
     /// The columns of the events of the file, by name.
     events: ByteIndex<usize>,
     columns: Vec<usize>,
+    event_kinds: Vec<String>,
+    samples: u64,
     threads: ByteIndex<ThreadRef>,
     open: Option<OpenSample>,
     stack: Vec<LocationId>,
@@ -159,6 +163,8 @@ impl ScriptReader {
             modules: ByteIndex::new(budget),
             events: ByteIndex::new(budget),
             columns: Vec::new(),
+            event_kinds: Vec::new(),
+            samples: 0,
             threads: ByteIndex::new(budget),
             open: None,
             stack: Vec::new(),
@@ -175,7 +181,9 @@ impl ScriptReader {
         if line.is_empty() {
             return self.close();
         }
-        if self.open.is_some() && matches!(line[0], b' ' | b'\t') {
+        let is_bare = || is_bare_frame(line) && parse_header(line).is_none_or(|header| header.time.is_none());
+        let is_frame = matches!(line[0], b' ' | b'\t') || is_bare();
+        if self.open.is_some() && is_frame {
             return self.frame_line(line);
         }
         if line[0] == b'#' {
@@ -233,6 +241,7 @@ impl ScriptReader {
         let (kind, unit) = event_value_type(&String::from_utf8_lossy(name));
         let column = self.assembly.column(&kind, unit);
         self.events.insert(name, column);
+        self.assembly.budget().push(&mut self.event_kinds, kind);
         self.assembly.budget().push(&mut self.columns, column);
         column
     }
@@ -330,6 +339,7 @@ impl ScriptReader {
         self.end_frames();
         let row = self.assembly.row(&self.stack, open.thread.labels);
         let period = i64::try_from(open.period).unwrap_or(i64::MAX);
+        self.samples += 1;
         self.assembly.add(row, 0, 1);
         self.assembly.add(row, open.column, period);
         match open.time {
@@ -360,7 +370,13 @@ impl ScriptReader {
             [only] => self.assembly.events_count(only),
             _ => self.assembly.events_count_samples(0),
         }
-        self.assembly.finish()
+        if let Some(kind) = preferred_event(self.event_kinds.iter().map(String::as_str)) {
+            self.assembly.builder.set_default_sample_type(kind);
+        }
+        let mut profile = self.assembly.finish()?;
+        let engine = profile.intern("perf");
+        profile.quality = Some(Quality { engine, samples: self.samples, ..Quality::default() });
+        Ok(profile)
     }
 }
 
@@ -386,6 +402,13 @@ pub(crate) fn event_value_type(event: &str) -> (String, &'static str) {
         "" => ("events".into(), "count"),
         other => (other.into(), "count"),
     }
+}
+
+/// Returns which of several events to show first: CPU time, else cycles, else the first.
+pub(crate) fn preferred_event<'a>(mut kinds: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
+    let is_cpu = |kind: &&str| *kind == "cpu";
+    let is_cycles = |kind: &&str| kind.contains("cycles");
+    kinds.clone().find(is_cpu).or_else(|| kinds.clone().find(is_cycles)).or_else(|| kinds.next())
 }
 
 #[cfg(test)]
@@ -421,6 +444,26 @@ mod tests {
         let (stack, odd_lines) = stack_of(text);
         let expected = vec![vec!["c c.rs:7".into(), "b b.rs:8".into()], vec!["a :0".into()]];
         assert_eq!((stack, odd_lines), (expected, 1));
+    }
+
+    #[test]
+    fn frames_may_have_lost_their_indentation() {
+        let text =
+            "dad 1 1.5: 1 cycles: \n10 b+0x1 (/m)\n20 a+0x2 (/m)\ncafe 1 2.5: 1 cycles: \n10 b+0x1 (/m)\n";
+        assert!(recognise(text.as_bytes()));
+        let (stack, odd_lines) = stack_of(text);
+        assert_eq!((stack, odd_lines), (vec![vec!["b :0".into()], vec!["a :0".into()]], 0));
+    }
+
+    #[test]
+    fn cpu_time_is_shown_first() {
+        assert_eq!(preferred_event(["page-faults", "cpu", "cycles"].into_iter()), Some("cpu"));
+        assert_eq!(
+            preferred_event(["page-faults", "cpu_core/cycles/"].into_iter()),
+            Some("cpu_core/cycles/")
+        );
+        assert_eq!(preferred_event(["page-faults", "faults"].into_iter()), Some("page-faults"));
+        assert_eq!(preferred_event([].into_iter()), None);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
 use crate::assembly::Assembly;
-use crate::cpuprofile::{Chunk, Chunked, Columns};
+use crate::cpuprofile::{Chunk, Chunked, Columns, note_missing};
 use crate::frames::{FrameTable, events_by_thread, nanos_per, value_type};
 use crate::input::Input;
 use crate::{Error, FormatOptions, Notes, json};
@@ -388,14 +388,16 @@ impl Trace {
             notes.push(format!("the trace has CPU profiles: its {spans} spans are dropped"));
         }
         let columns = Columns::new(&mut self.assembly);
+        let mut missing = 0;
         for ((pid, _), (tid, chunked)) in &self.profiles {
             let key = TrackKey::Thread { pid: pid.clone(), tid: tid.clone() };
             let name = self.tracks.get(&key).map_or("", |track| &track.name);
             let process = self.processes.get(pid).map_or("", |name| name);
             let (pid, tid) = (pid.parse().unwrap_or(0), tid.parse().unwrap_or(0));
             let thread = self.assembly.thread(pid, tid, name, process);
-            chunked.finish(columns, thread, &mut self.assembly)?;
+            missing += chunked.finish(columns, thread, &mut self.assembly)?;
         }
+        note_missing(missing, notes);
         Ok(())
     }
 

@@ -89,6 +89,10 @@ struct OutFileParser {
     graphs: BTreeMap<u64, Graph>,
     comments: Vec<String>,
     jumps: u64,
+    /// Lines of kinds that are not known.
+    unknown: u64,
+    /// Numbers that were never given a name.
+    nameless: u64,
     costs: Vec<u64>,
 }
 
@@ -116,6 +120,8 @@ impl OutFileParser {
             graphs: BTreeMap::new(),
             comments: Vec::new(),
             jumps: 0,
+            unknown: 0,
+            nameless: 0,
             costs: Vec::new(),
         }
     }
@@ -132,7 +138,7 @@ impl OutFileParser {
     fn named_line(&mut self, line: &[u8]) -> LineResult {
         let split =
             line.iter().position(|&byte| byte == b'=' || byte == b':').ok_or("neither a cost nor a name")?;
-        let (key, value) = (&line[..split], line[split + 1..].trim_ascii());
+        let (key, value) = (line[..split].trim_ascii_end(), line[split + 1..].trim_ascii());
         if line[split] == b':' {
             return self.header(key, value);
         }
@@ -164,7 +170,8 @@ impl OutFileParser {
                 self.jump = true;
                 self.jumps += 1;
             }
-            _ => return Err("unknown name"),
+            // A newer version may say more.
+            _ => self.unknown += 1,
         }
         Ok(())
     }
@@ -216,13 +223,23 @@ impl OutFileParser {
         let Some((number, rest)) = compressed(value) else { return Ok(self.text(value)) };
         if rest.is_empty() {
             let known = self.names.compressed[space as usize].get(&number).copied();
-            return known.ok_or("a compressed name that was not defined before");
+            return Ok(known.unwrap_or_else(|| self.undefined(space, number)));
         }
         let id = self.text(rest);
         if self.budget.has_room(hash_entry(size_of::<(u64, NameId)>())) {
             self.names.compressed[space as usize].insert(number, id);
         }
         Ok(id)
+    }
+
+    /// Returns a name for a number that has none: files that were cut or put together lack some.
+    fn undefined(&mut self, space: NameSpace, number: u64) -> NameId {
+        let id = self.text(format!("({number})").as_bytes());
+        if self.budget.has_room(hash_entry(size_of::<(u64, NameId)>())) {
+            self.names.compressed[space as usize].insert(number, id);
+            self.nameless += 1;
+        }
+        id
     }
 
     fn text(&mut self, text: &[u8]) -> NameId {
@@ -310,6 +327,12 @@ impl OutFileParser {
         );
         if self.jumps > 0 {
             notes.push(format!("{} jumps are dropped", self.jumps));
+        }
+        if self.nameless > 0 {
+            notes.push(format!("{} names are never defined; their numbers are shown instead", self.nameless));
+        }
+        if self.unknown > 0 {
+            notes.push(format!("{} lines of unknown kinds are dropped", self.unknown));
         }
         assembly.finish()
     }

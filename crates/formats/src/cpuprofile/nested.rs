@@ -59,17 +59,17 @@ enum OpenBracket {
 }
 
 /// A text in which each object in an array called `children` has become a separate part.
-struct Parts {
-    texts: Vec<Vec<u8>>,
+pub(super) struct Parts {
+    pub(super) texts: Vec<Vec<u8>>,
     /// The part that each was taken from.
-    parents: Vec<usize>,
+    pub(super) parents: Vec<usize>,
     /// The open parts, innermost last; the first one stays open.
     inside: Vec<usize>,
     open: Vec<OpenBracket>,
 }
 
 impl Parts {
-    fn of(text: &[u8], budget: &Budget) -> Self {
+    pub(super) fn of(text: &[u8], budget: &Budget) -> Self {
         budget.has_room(text.len());
         let mut parts = Self { texts: vec![Vec::new()], parents: vec![0], inside: vec![0], open: Vec::new() };
         let (mut at, mut string, mut key) = (0, &b""[..], &b""[..]);

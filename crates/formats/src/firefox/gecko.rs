@@ -3,7 +3,9 @@
 use flamelet_profile::budget::hash_entry;
 use flamelet_profile::{ErrorKind, LocationId, Profile, Result};
 use rustc_hash::FxHashMap as HashMap;
-use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::assembly::Assembly;
@@ -19,9 +21,38 @@ struct GeckoFile {
     #[serde(default)]
     meta: super::Meta,
     #[serde(default)]
-    threads: Vec<GeckoThread>,
+    threads: Vec<ThreadOrText>,
     #[serde(default)]
     processes: Vec<GeckoFile>,
+}
+
+/// A thread, or the profile of another process as text, as until version 4.
+enum ThreadOrText {
+    Text(String),
+    Thread(Box<GeckoThread>),
+}
+
+impl<'de> Deserialize<'de> for ThreadOrText {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = ThreadOrText;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a thread, or a profile as text")
+            }
+
+            fn visit_str<E>(self, text: &str) -> std::result::Result<ThreadOrText, E> {
+                Ok(ThreadOrText::Text(text.to_owned()))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> std::result::Result<ThreadOrText, A::Error> {
+                let thread = GeckoThread::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(ThreadOrText::Thread(Box::new(thread)))
+            }
+        }
+        from.deserialize_any(Either)
+    }
 }
 
 #[derive(Deserialize)]
@@ -34,18 +65,21 @@ struct GeckoThread {
     pid: String,
     #[serde(default, deserialize_with = "json::loose_text")]
     tid: String,
+    #[serde(default, deserialize_with = "json::or_default")]
     samples: RowTable,
-    #[serde(rename = "stackTable")]
+    #[serde(rename = "stackTable", default, deserialize_with = "json::or_default")]
     stacks: RowTable,
-    #[serde(rename = "frameTable")]
+    #[serde(rename = "frameTable", default, deserialize_with = "json::or_default")]
     frames: RowTable,
-    #[serde(rename = "stringTable")]
+    #[serde(rename = "stringTable", default, deserialize_with = "json::or_default")]
     strings: Vec<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
 struct RowTable {
+    #[serde(default)]
     schema: HashMap<String, usize>,
+    #[serde(default)]
     data: Vec<Vec<Value>>,
 }
 
@@ -80,7 +114,14 @@ pub(crate) fn read(input: Input<'_>, options: &FormatOptions, notes: &mut Notes)
 
 fn process(file: &GeckoFile, interval: f64, columns: (usize, usize), assembly: &mut Assembly) -> Result<()> {
     for thread in &file.threads {
-        read_thread(thread, interval, columns, assembly)?;
+        match thread {
+            ThreadOrText::Thread(thread) => read_thread(thread, interval, columns, assembly)?,
+            ThreadOrText::Text(text) => {
+                let budget = assembly.budget().clone();
+                let inner: GeckoFile = json::parse(text.as_bytes(), "Gecko", &budget)?;
+                process(&inner, interval, columns, assembly)?;
+            }
+        }
     }
     file.processes.iter().try_for_each(|inner| process(inner, interval, columns, assembly))
 }

@@ -2,6 +2,7 @@
 
 use flamelet_profile::{Budget, ErrorKind, Profile, Result};
 
+use super::java;
 use crate::Error;
 use crate::addresses::{AddressSamples, parse_module};
 use crate::assembly::Assembly;
@@ -53,6 +54,8 @@ pub(super) fn read(bytes: &[u8], budget: &Budget) -> Result<Profile> {
         Error::new(ErrorKind::Truncated, format!("the CPU profile ends in the middle of {what}"))
     };
     let words = layout(bytes).ok_or_else(|| damaged("its header"))?;
+    // Java agents write where frames are, not return addresses, and name them below the samples.
+    let is_java = words.read(bytes, 2) == Some(1);
     let period = words.read(bytes, 3).ok_or_else(|| damaged("its header"))?;
     let period_nanos = i64::try_from(period).unwrap_or(i64::MAX).saturating_mul(1000);
     let mut assembly = Assembly::new(false, budget);
@@ -74,11 +77,16 @@ pub(super) fn read(bytes: &[u8], budget: &Budget) -> Result<Profile> {
         }
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         // The leaf is the program counter; the others are return addresses.
-        let frames = frames.iter().enumerate().map(|(row, &frame)| frame.saturating_sub(u64::from(row > 0)));
+        let is_return = |row: usize| u64::from(row > 0 && !is_java);
+        let frames = frames.iter().enumerate().map(|(row, &frame)| frame.saturating_sub(is_return(row)));
         samples.push(frames, Vec::new(), vec![count, count.saturating_mul(period_nanos)]);
     }
     for line in bytes[(at * words.size()).min(bytes.len())..].split(|&byte| byte == b'\n') {
-        if let Some(module) = parse_module(line) {
+        let line = line.trim_ascii();
+        if is_java && line.starts_with(b"0x") {
+            // A line that is none names nothing.
+            let _ = java::symbol(line, &mut samples);
+        } else if let Some(module) = parse_module(line) {
             samples.module(module);
         }
     }

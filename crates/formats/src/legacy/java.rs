@@ -3,10 +3,13 @@
 use flamelet_profile::{ErrorKind, Result};
 
 use super::{LineReader, TextProfile, numbers};
-use crate::addresses::Symbol;
+use crate::addresses::{AddressSamples, Symbol};
 use crate::heap::unbias;
 use crate::number::{prefixed_hex, words};
 use crate::{Error, Notes};
+
+/// The agents' sampling period for heaps, which files do not always state; pprof assumes it too.
+const USUAL_HEAP_PERIOD: i64 = 512 << 10;
 
 #[derive(Default)]
 pub(super) struct Java {
@@ -27,7 +30,7 @@ impl LineReader for Java {
             return Ok(());
         }
         if line.starts_with(b"0x") {
-            return symbol(line, text);
+            return symbol(line, &mut text.samples);
         }
         match (memchr::memchr(b'@', line), memchr::memchr(b'=', line)) {
             (Some(at), _) => self.sample(&line[..at], &line[at + 1..], text),
@@ -48,7 +51,8 @@ impl Java {
         if std::mem::replace(&mut self.started, true) {
             return;
         }
-        (self.is_heap, self.period, self.resolution) = (is_heap, 1, 1);
+        (self.is_heap, self.period, self.resolution) =
+            (is_heap, if is_heap { USUAL_HEAP_PERIOD } else { 1 }, 1);
         let columns = match is_heap {
             true => [("inuse_objects", "count"), ("inuse_space", "bytes")],
             false => [("contentions", "count"), ("delay", "nanoseconds")],
@@ -96,7 +100,7 @@ impl Java {
 }
 
 /// `0x1 com.example.Class.method (Class.java:123)`.
-fn symbol(line: &[u8], text: &mut TextProfile) -> std::result::Result<(), &'static str> {
+pub(super) fn symbol(line: &[u8], samples: &mut AddressSamples) -> std::result::Result<(), &'static str> {
     let space = memchr::memchr2(b' ', b'\t', line).unwrap_or(line.len());
     let address = prefixed_hex(&line[..space]).ok_or("a bad address")?;
     let rest = String::from_utf8_lossy(line[space..].trim_ascii());
@@ -106,8 +110,8 @@ fn symbol(line: &[u8], text: &mut TextProfile) -> std::result::Result<(), &'stat
     };
     let (file, number) = place.rsplit_once(':').unwrap_or((place, ""));
     let symbol = Symbol { name: name.into(), file: file.into(), line: number.parse().unwrap_or(0) };
-    if !text.samples.is_named(address) {
-        text.samples.symbol(address, symbol);
+    if !samples.is_named(address) {
+        samples.symbol(address, symbol);
     }
     Ok(())
 }

@@ -28,11 +28,12 @@ impl LineReader for Threads {
             self.name = thread_name(&String::from_utf8_lossy(line));
             return Ok(());
         }
-        if line.starts_with(b"---") || line.is_empty() || !self.open {
+        // `[same as previous thread]`, or with dashes around it.
+        if self.open && memchr::memmem::find(line, b"same as previous thread").is_some() {
+            self.same = true;
             return Ok(());
         }
-        if line.starts_with(b"[same as previous thread]") {
-            self.same = true;
+        if line.starts_with(b"---") || line.is_empty() || !self.open {
             return Ok(());
         }
         if line.starts_with(b"creator:") {

@@ -18,7 +18,7 @@ use super::images::Images;
 use super::processes::{KERNEL, Processes, intern_module};
 use super::sparse::DumpPlace;
 use crate::assembly::{Assembly, ByteIndex, ThreadRef};
-use crate::perf_script::event_value_type;
+use crate::perf_script::{event_value_type, preferred_event};
 use crate::{FormatOptions, Notes};
 
 /// After this many stacks of a process were unwound, the rules of its frames are cached, but for no more processes
@@ -424,7 +424,7 @@ impl Replay<'_> {
 
     pub(super) fn finish(mut self, features: &Features, notes: &mut Notes) -> Result<Profile> {
         let samples = self.assembly.column("samples", "count");
-        let columns = self.columns(features);
+        let (columns, kinds) = self.columns(features);
         for sum in &self.sums {
             self.assembly.add(sum.row, samples, sum.count);
             self.assembly.add(sum.row, columns[sum.event], sum.value);
@@ -433,6 +433,9 @@ impl Replay<'_> {
         match self.events.iter().position(|event| event.samples > 0) {
             Some(only) if counted == 1 => self.assembly.events_count(columns[only]),
             _ => self.assembly.events_count_samples(samples),
+        }
+        if let Some(kind) = preferred_event(kinds.iter().map(String::as_str)) {
+            self.assembly.builder.set_default_sample_type(kind);
         }
         if !features.command.is_empty() {
             self.assembly.builder.comment(&format!("perf: {}", features.command.join(" ")));
@@ -446,9 +449,9 @@ impl Replay<'_> {
         Ok(profile)
     }
 
-    /// Returns a column for each event that was sampled, or for the first event if none was.
-    fn columns(&mut self, features: &Features) -> Vec<usize> {
-        let mut columns = Vec::new();
+    /// Returns a column for each event that was sampled, or for the first event if none was; and what they count.
+    fn columns(&mut self, features: &Features) -> (Vec<usize>, Vec<String>) {
+        let (mut columns, mut kinds) = (Vec::new(), Vec::new());
         for (number, event) in self.events.iter().enumerate() {
             let by_id = event.ids.iter().find_map(|id| features.names_by_id.get(id));
             let name = features.event_names.get(number).or(by_id).cloned();
@@ -457,19 +460,20 @@ impl Replay<'_> {
             let used =
                 event.samples > 0 || (number == 0 && self.events.iter().all(|event| event.samples == 0));
             columns.push(if used { self.assembly.column(&kind, unit) } else { 0 });
+            if used {
+                kinds.push(kind);
+            }
         }
-        columns
+        (columns, kinds)
     }
 
     fn quality(&self) -> Quality {
         let frequency = self.events.iter().find_map(|event| event.attr.frequency());
         let asked = frequency.unwrap_or(0).saturating_mul(1000);
         let samples: u64 = self.events.iter().map(|event| event.samples).sum();
-        // perf does not say how long it was asked to sample; only the records it lost are known to be missing.
-        let share = samples as f64 / samples.saturating_add(self.problems.lost).max(1) as f64;
+        // perf says neither how long the program ran nor what it used itself, so the rate it reached is not known.
         Quality {
             asked_millihertz: asked,
-            achieved_millihertz: (asked as f64 * share) as u64,
             samples,
             lost: self.problems.lost,
             truncated: self.problems.truncated,

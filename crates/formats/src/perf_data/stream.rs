@@ -59,7 +59,7 @@ fn corrupt(what: &str) -> Error {
 impl<'a> Stream<'a> {
     /// Reads the header and the attrs.
     pub(super) fn open(input: Input<'a>, budget: &Budget) -> Result<Self> {
-        let big = input.head().starts_with(b"2");
+        let big = super::is_big_endian(input.head());
         let mut blocks = Blocks::within(budget);
         let source = RecordSource::new(input, &mut blocks);
         let mut stream = Self {

@@ -62,6 +62,14 @@ pub(super) fn is_frame(line: &[u8]) -> bool {
     words.next().is_some_and(|word| hex(word).is_some()) && words.next().is_some()
 }
 
+/// Returns whether `line` is a frame whose indentation was lost, as in text that was pasted or trimmed: it ends with its
+/// module.
+pub(super) fn is_bare_frame(line: &[u8]) -> bool {
+    let line = line.trim_ascii_end();
+    let mut words = words(line);
+    words.next().is_some_and(|word| hex(word).is_some()) && words.next().is_some() && line.ends_with(b")")
+}
+
 /// Finds the location of a frame seen before. Only a hash of its text is kept with the address: a file with many
 /// addresses is read faster without comparing the text of each, and a wrong result would require two texts that share
 /// both.
