@@ -30,7 +30,10 @@ pub(crate) fn guide() -> Guide {
     Guide {
         about: "Fail if a function costs more than before; for CI",
         examples: &[
-            ("flamelet check main.pb.gz branch.pb.gz --max-growth 5%", "fails if a function grew by more than 5%"),
+            (
+                "flamelet check main.pb.gz branch.pb.gz --max-growth 5%",
+                "fails if a function grew by more than 5%",
+            ),
             (
                 "flamelet check --base m1.pb.gz m2.pb.gz m3.pb.gz --new b1.pb.gz b2.pb.gz b3.pb.gz",
                 "with several runs a side, small changes can be told from noise",
