@@ -102,6 +102,6 @@ fn pipes_and_devices_named_in_a_recording_are_not_opened() {
         notes
     });
     std::fs::remove_dir_all(&folder).unwrap();
-    let missing = notes.iter().find(|note| note.starts_with("not here")).expect("they are not binaries");
+    let missing = notes.iter().find(|note| note.starts_with("missing files")).expect("they are not binaries");
     assert!(names.iter().all(|name| missing.contains(name)), "{missing}");
 }
