@@ -20,6 +20,7 @@
 #[cfg(target_os = "linux")]
 mod fork;
 
+use crate::own_threads::unseen;
 use rustc_hash::FxHashMap;
 use std::cell::Cell;
 use std::fmt;
@@ -106,6 +107,20 @@ impl LabelSet {
     pub fn enter(&self) -> Scope {
         let before = CURRENT.replace(self.id());
         Scope { before, _entered: self.clone(), not_send: PhantomData }
+    }
+
+    /// Returns `work` with these labels, on whichever thread it runs: for pools, rayon, and threads of your own.
+    ///
+    /// ```
+    /// # use flamelet_capture::labels::LabelSet;
+    /// let work = LabelSet::current().carried_by(|| 6 * 7);
+    /// assert_eq!(std::thread::spawn(work).join().unwrap(), 42);
+    /// ```
+    pub fn carried_by<T>(self, work: impl FnOnce() -> T) -> impl FnOnce() -> T {
+        move || {
+            let _scope = self.enter();
+            work()
+        }
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -257,7 +272,7 @@ fn known_table() -> Option<&'static Mutex<Table>> {
 struct TableGuard(MutexGuard<'static, Table>);
 
 fn table() -> TableGuard {
-    TableGuard(shared_table().lock().unwrap_or_else(PoisonError::into_inner))
+    TableGuard(unseen(|| shared_table().lock()).unwrap_or_else(PoisonError::into_inner))
 }
 
 impl TableGuard {

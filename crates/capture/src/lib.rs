@@ -4,6 +4,7 @@
 //! |---|---|
 //! | sample CPU time, once or always | [`cpu`] |
 //! | see who holds memory, and profile the heap of a killed process | [`heap`] |
+//! | see what threads wait for | [`wait`] |
 //! | say what a thread or a future is working on | [`labels`] |
 //!
 //! What comes out is a [`Profile`](flamelet_profile::Profile) of addresses, mappings and build ids. Names are
@@ -24,8 +25,12 @@ mod loaded_modules;
 #[allow(unsafe_code, reason = "sets the signal mask of a thread")]
 pub mod own_threads;
 #[cfg(target_os = "linux")]
+mod tables;
+#[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "asks the kernel which thread this is")]
 mod threads;
+#[cfg(target_os = "linux")]
+pub mod wait;
 
 /// For values that the child of a fork must not share with its parent.
 #[cfg(target_os = "linux")]

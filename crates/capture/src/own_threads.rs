@@ -4,6 +4,7 @@
 //! the sampler's own, once its handler is installed: what these threads do is sampled like all other work, and under
 //! `setitimer` a thread that blocked the signal would make the kernel wake another one to take it.
 
+use std::cell::Cell;
 use std::io;
 use std::thread::JoinHandle;
 
@@ -29,6 +30,40 @@ pub(crate) fn spawn_with_stack<T: Send + 'static>(
     })
 }
 
+/// How the names of all threads of flamelet begin.
+pub(crate) const PREFIX: &str = "flamelet";
+
+thread_local! {
+    static UNSEEN: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Runs `work`, which may wait, without counting its waits in lock profiles: they are flamelet's own.
+pub fn unseen<T>(work: impl FnOnce() -> T) -> T {
+    let _unseen = Unseen::enter();
+    work()
+}
+
+/// Returns whether the waits of this thread are flamelet's own now. Async-signal-safe.
+#[cfg(target_os = "linux")]
+pub(crate) fn is_unseen() -> bool {
+    UNSEEN.get() > 0 || sampled::is_own()
+}
+
+struct Unseen;
+
+impl Unseen {
+    fn enter() -> Self {
+        UNSEEN.set(UNSEEN.get() + 1);
+        Self
+    }
+}
+
+impl Drop for Unseen {
+    fn drop(&mut self) {
+        UNSEEN.set(UNSEEN.get() - 1);
+    }
+}
+
 #[cfg(target_os = "linux")]
 pub(crate) use sampled::{admit, let_samples_in};
 
@@ -48,6 +83,11 @@ mod sampled {
     pub(super) fn begin() {
         IS_OWN.set(true);
         let_samples_in();
+    }
+
+    /// Returns whether the running thread is flamelet's own. Async-signal-safe.
+    pub(super) fn is_own() -> bool {
+        IS_OWN.get()
     }
 
     /// Notes that `signal` has a handler from now on: new threads of ours take it, and the running one if it is ours.

@@ -17,25 +17,33 @@
 //! internal port. To merge it into a router with state, write `router(profiler).with_state(())`.
 //!
 //! A graceful shutdown waits for requests in progress, and so for a running capture: up to
-//! [`max_duration`](crate::ProfilerBuilder::max_duration), ten minutes by default. Give the shutdown a time limit, as
-//! `examples/axum-service` does; a capture can be cut off at any time, since it leaves nothing to restore.
+//! [`max_duration`](crate::ProfilerBuilder::max_duration), ten minutes by default. Call
+//! [`Profiler::shutdown`] when the shutdown begins, as `examples/axum-service` does: captures then end at once, and their
+//! clients get what was sampled so far.
+//!
+//! A timeout layer around the routes would answer a long capture with a bare 408: merge the routes outside of it, that
+//! is, after `.layer(TimeoutLayer::new(…))`.
 
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
-use axum::extract::{OriginalUri, Request};
+use axum::extract::{MatchedPath, OriginalUri, Request};
 use axum::http::Method;
 use axum::response::Response;
 use axum::routing::any;
 
 use crate::Profiler;
-use crate::http::{Handler, SeenPath};
-
-/// The longest body: a list of addresses for `/debug/pprof/symbol`, or a query.
-const MAX_BODY: usize = 4 << 20;
+use crate::http::{Handler, MAX_BODY, SeenPath};
+use crate::requests::RequestLayer;
 
 /// Returns a router with all endpoints of [`crate::http`], open to every client that can reach the server.
 pub fn router(profiler: Profiler) -> Router {
     router_with(Handler::new(profiler))
+}
+
+/// Returns a layer that watches requests, see [`mod@crate::requests`]: put it on the router with `Router::layer`, after its
+/// routes.
+pub fn layer(profiler: &Profiler) -> RequestLayer {
+    RequestLayer::new(profiler, |extensions| extensions.get::<MatchedPath>().map(MatchedPath::as_str))
 }
 
 /// Returns a router with all endpoints of [`crate::http`], answered by `handler`: one with [`Handler::authorize`],
@@ -108,7 +116,7 @@ async fn answer(handler: Handler, request: Request) -> Response {
     if parts.method == Method::HEAD {
         return answer.map(|_| of_unknown_length());
     }
-    handler.counted(answer).map(Body::from)
+    handler.counted(answer).map(|body| Body::from(Bytes::from_owner(body)))
 }
 
 /// An empty body of unknown length: otherwise axum would answer HEAD with a length of 0, as if that were the

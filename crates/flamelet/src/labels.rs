@@ -26,12 +26,17 @@
 //! use flamelet::labels::LabelSet;
 //!
 //! # fn resize_image() {}
-//! let labels = LabelSet::current();
-//! std::thread::spawn(move || {
-//!     let _scope = labels.enter();
-//!     resize_image();
-//! });
+//! std::thread::spawn(LabelSet::current().carried_by(resize_image));
 //! ```
+//!
+//! The same works for rayon (`pool.spawn(LabelSet::current().carried_by(work))`). With the feature `tokio`,
+//! `flamelet::spawn_blocking` does it for tokio's pool.
+//!
+//! | carries labels | does not |
+//! |---|---|
+//! | a future with [`LabelFuture`], a `flamelet::task`, a request under `flamelet::axum::layer` | `tokio::spawn`, `tokio::task::spawn_blocking` |
+//! | `flamelet::spawn`, `flamelet::spawn_blocking`, `flamelet::JoinSet` | `std::thread::spawn`, rayon's `spawn`, `join` and iterators |
+//! | work with [`LabelSet::carried_by`] | callbacks that a library calls on threads of its own |
 
 pub use flamelet_capture::labels::{LabelFuture, LabelSet, Labeled, Scope, scope};
 

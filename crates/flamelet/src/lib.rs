@@ -32,7 +32,9 @@
 //! |---|---|
 //! | profile for a set time, or between two points in the code | [`Profiler::cpu`], [`Profiler::start`] |
 //! | find out which code holds memory | [`global_allocator!`], [`Profiler::heap`], [`mod@heap`] |
-//! | serve profiles over HTTP | [`axum::router`], or [`http::Handler`] without axum |
+//! | find out which locks the service waits for | [`lock_profiling!`], [`mod@locks`] |
+//! | find out what async code awaits, and what requests spend their time on | [`task`](fn@task), [`mod@tasks`], [`mod@requests`] |
+//! | serve profiles over HTTP | [`serve`](fn@serve) for a port of their own, [`axum::router`], or [`http::Handler`] for other servers |
 //! | keep the past on disk and ask for any range of it | [`ProfilerBuilder::history`], `Profiler::range` |
 //! | write a profile every two minutes | [`setup_profiling`], [`IntervalFiles`] |
 //! | label samples with what a thread or a future works on | [`labels!`], [`mod@labels`] |
@@ -41,7 +43,7 @@
 //! # Features
 //!
 //! `cpu`, `heap` and `axum` are on by default. Optional: `jemalloc`, `mimalloc` (allocators to wrap), `http` (the
-//! endpoints without axum), `view` (the web viewer inside the service), `continuous` (always-on sampling, so that a
+//! endpoints without axum), `tokio` (`flamelet::spawn` and `spawn_blocking`), `view` (the web viewer inside the service), `continuous` (always-on sampling, so that a
 //! profile of the last minute is available at once), `history` (the past on disk, which survives restarts). All are
 //! additive.
 //!
@@ -51,6 +53,8 @@
 //! error. The builder's heap options have no effect there, and [`Profiler::heap`] always fails. Only the contents of
 //! [`mod@heap`], and `Alloc`, do not exist there: use them under `cfg(target_os = "linux")`.
 
+#[cfg(feature = "http")]
+mod anatomy;
 #[cfg(feature = "axum")]
 pub mod axum;
 #[cfg(feature = "cpu")]
@@ -68,14 +72,24 @@ pub mod http;
 pub mod labels;
 #[cfg(any(feature = "cpu", feature = "heap", feature = "http"))]
 mod lock;
+#[cfg(any(feature = "cpu", feature = "heap", feature = "http"))]
+pub mod locks;
 #[cfg(feature = "cpu")]
 mod problem;
 #[cfg(any(feature = "cpu", feature = "heap", feature = "http"))]
 mod profiler;
+#[cfg(feature = "http")]
+pub mod requests;
+#[cfg(feature = "http")]
+pub mod serve;
 #[cfg(any(feature = "cpu", feature = "http"))]
 mod task;
+#[cfg(any(feature = "cpu", feature = "heap", feature = "http"))]
+pub mod tasks;
 #[cfg(feature = "view")]
 mod view;
+#[cfg(all(any(feature = "cpu", feature = "heap", feature = "http"), target_os = "linux"))]
+mod waits;
 #[cfg(feature = "http")]
 mod workshop;
 
@@ -101,6 +115,12 @@ pub use profiler::Continuous;
 pub use profiler::{CpuCapture, CpuRequest, CpuTask};
 #[cfg(any(feature = "cpu", feature = "heap", feature = "http"))]
 pub use profiler::{Limits, Metrics, Profiler, ProfilerBuilder};
+#[cfg(feature = "http")]
+pub use serve::{Server, serve};
+#[cfg(any(feature = "cpu", feature = "heap", feature = "http"))]
+pub use tasks::task;
+#[cfg(feature = "tokio")]
+pub use tasks::{JoinSet, spawn, spawn_blocking, spawn_named};
 
 /// Allocators that [`global_allocator!`] can wrap.
 #[cfg(feature = "heap")]
@@ -122,4 +142,6 @@ mod documents {
     mod continuous {}
     #[doc = include_str!("../../../docs/memory.md")]
     mod memory {}
+    #[doc = include_str!("../../../docs/waiting.md")]
+    mod waiting {}
 }

@@ -4,11 +4,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 #[cfg(target_os = "linux")]
 use flamelet_capture::fork::PerProcess;
+use flamelet_capture::own_threads::unseen;
 
 /// Locks `mutex`. The data it guards is consistent after every statement, so a panic of another thread is no reason
-/// to fail.
+/// to fail. Waiting for it is flamelet's own, and not in the service's lock profiles.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    unseen(|| mutex.lock()).unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A value behind a mutex, one for each process. At a fork, a thread that the child does not have may hold the

@@ -5,28 +5,47 @@
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{AtomicU8, Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::thread::Thread;
 #[cfg(any(feature = "cpu", feature = "heap"))]
 use std::time::{Duration, Instant};
 
+#[cfg(any(feature = "cpu", feature = "heap"))]
+use flamelet_capture::own_threads::unseen;
+
 use crate::lock::lock;
 use crate::{Error, ErrorKind, Result};
 
-/// Tells work that its result is no longer wanted. Takes no lock, so that the child of a fork can drop what it copied.
+/// Tells work that its result is no longer wanted, or wanted at once. Takes no lock, so that the child of a fork can drop
+/// what it copied.
 #[derive(Debug, Default)]
 pub(crate) struct Cancel {
-    is_cancelled: AtomicBool,
+    /// How much of the result is wanted: [`ALL`], [`SO_FAR`] or [`NOTHING`].
+    wanted: AtomicU8,
     /// The thread that works; set when it sleeps for the first time.
     worker: OnceLock<Thread>,
 }
 
+const ALL: u8 = 0;
+/// What there is so far: the service ends.
+const SO_FAR: u8 = 1;
+const NOTHING: u8 = 2;
+
 impl Cancel {
     pub(crate) fn cancel(&self) {
-        self.is_cancelled.store(true, Ordering::SeqCst);
-        // Either this sees the worker, or the worker sees that it is cancelled.
+        self.want(NOTHING);
+    }
+
+    /// Lets the work end early with the result that it has.
+    pub(crate) fn end(&self) {
+        self.want(SO_FAR);
+    }
+
+    fn want(&self, less: u8) {
+        self.wanted.fetch_max(less, Ordering::SeqCst);
+        // Either this sees the worker, or the worker sees what is wanted.
         fence(Ordering::SeqCst);
         if let Some(worker) = self.worker.get() {
             worker.unpark();
@@ -34,24 +53,33 @@ impl Cancel {
     }
 
     pub(crate) fn is_cancelled(&self) -> bool {
-        self.is_cancelled.load(Ordering::SeqCst)
+        self.wanted.load(Ordering::SeqCst) == NOTHING
     }
 
-    /// Waits for `duration`; returns an error if it is cancelled meanwhile. Only the thread that works calls it.
+    /// Returns whether the work shall end now, with or without its result.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn is_ended(&self) -> bool {
+        self.wanted.load(Ordering::SeqCst) != ALL
+    }
+
+    /// Waits for `duration`, or until the work shall end early; returns an error if it is cancelled meanwhile. Only the
+    /// thread that works calls it.
     #[cfg(any(feature = "cpu", feature = "heap"))]
     pub(crate) fn sleep(&self, duration: Duration) -> Result<()> {
         let end = Instant::now().checked_add(duration);
         self.worker.get_or_init(std::thread::current);
         fence(Ordering::SeqCst);
         loop {
-            if self.is_cancelled() {
-                return Err(cancelled());
+            match self.wanted.load(Ordering::SeqCst) {
+                NOTHING => return Err(cancelled()),
+                SO_FAR => return Ok(()),
+                _ => {}
             }
             let left = end.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()));
             if left.is_zero() {
                 return Ok(());
             }
-            std::thread::park_timeout(left.min(Duration::from_secs(3600)));
+            unseen(|| std::thread::park_timeout(left.min(Duration::from_secs(3600))));
         }
     }
 }

@@ -5,10 +5,14 @@
 //!
 //! curl 'http://127.0.0.1:3000/burn?ms=2000'                       # give it something to do
 //! go tool pprof 'http://127.0.0.1:3000/debug/pprof/profile?seconds=5'
+//!
+//! curl 'http://127.0.0.1:3000/queue?ms=200'                      # requests that wait
+//! flamelet requests http://127.0.0.1:3000                         # for what, and how long
 //! ```
 
 mod load;
 mod routes;
+mod waits;
 
 use axum::Router;
 use axum::routing::get;
@@ -19,6 +23,8 @@ use std::time::Duration;
 
 // Enables heap profiles. With the features of the same names: (jemalloc), (mimalloc).
 flamelet::global_allocator!();
+// Makes locks visible.
+flamelet::lock_profiling!();
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -36,14 +42,22 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .route("/allocate", get(routes::allocate))
         .route("/wait", get(routes::wait))
         .with_state(routes::Shelf::default())
-        .merge(flamelet::axum::router(profiler));
+        .merge(waits::routes())
+        // Watches the requests of all routes above.
+        .layer(flamelet::axum::layer(&profiler))
+        .merge(flamelet::axum::router(profiler.clone()));
     let listener = tokio::net::TcpListener::bind(options.listen).await?;
     let address = listener.local_addr()?;
     println!("listening on http://{address}/, profiles at http://{address}/debug/pprof/");
     if options.busy {
         load::start();
     }
-    let served = axum::serve(listener, app).with_graceful_shutdown(shutdown_requested()).into_future();
+    let shutdown = async move {
+        shutdown_requested().await;
+        // Captures end with what they have, so that nothing waits for them.
+        profiler.shutdown();
+    };
+    let served = axum::serve(listener, app).with_graceful_shutdown(shutdown).into_future();
     tokio::select! {
         served = served => Ok(served?),
         // Exit at once: dropping the runtime would wait for blocking work.
@@ -95,8 +109,7 @@ impl Options {
     }
 }
 
-/// How long requests in flight may take at shutdown. A capture may run for ten minutes, which is too long to wait for:
-/// its samples are lost, and nothing else.
+/// How long requests in flight may take at shutdown.
 const GRACE: Duration = Duration::from_secs(2);
 
 async fn patience() {

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::extract::{Query, State};
-use flamelet::labels::{LabelFuture, LabelSet};
 
 /// Memory that requests leak.
 pub(crate) type Shelf = Arc<Mutex<Vec<Vec<u8>>>>;
@@ -13,13 +12,13 @@ pub(crate) type Shelf = Arc<Mutex<Vec<Vec<u8>>>>;
 /// The parameters of a request.
 #[derive(Clone, Copy)]
 pub(crate) struct Amount {
-    ms: u64,
+    pub(crate) ms: u64,
     mb: usize,
 }
 
-type Parameters = Query<std::collections::HashMap<String, String>>;
+pub(crate) type Parameters = Query<std::collections::HashMap<String, String>>;
 
-fn amount(parameters: &Parameters) -> Amount {
+pub(crate) fn amount(parameters: &Parameters) -> Amount {
     let number = |name: &str| parameters.get(name).and_then(|text| text.parse::<u64>().ok());
     let ms = number("ms").unwrap_or(500).min(60_000);
     let mb = number("mb").and_then(|mb| usize::try_from(mb).ok()).unwrap_or(16).min(256);
@@ -27,22 +26,16 @@ fn amount(parameters: &Parameters) -> Amount {
 }
 
 pub(crate) async fn home() -> &'static str {
-    "/burn?ms=500  /allocate?mb=16  /wait?ms=500  /debug/pprof/\n"
+    "/burn?ms=500  /allocate?mb=16  /wait?ms=500  /lock?ms=500  /queue?ms=500  /await?ms=500  /blocking?ms=500  \
+     /debug/pprof/\n"
 }
 
 /// Three quarters of the time in one function, a quarter in another.
 pub(crate) async fn burn(parameters: Parameters) -> String {
     let Amount { ms, .. } = amount(&parameters);
-    // The label follows a future to every thread that polls it; a thread of the pool has to be given it explicitly.
-    let work = async move {
-        let labels = LabelSet::current();
-        let burn = move || {
-            let _scope = labels.enter();
-            burn_for(Duration::from_millis(ms))
-        };
-        tokio::task::spawn_blocking(burn).await
-    };
-    let rounds = work.in_scope([("route", "/burn")]).await.unwrap_or_default();
+    // The layer gives the request the label `route`, and this carries it to a thread of tokio's pool.
+    let work = flamelet::spawn_blocking(move || burn_for(Duration::from_millis(ms)));
+    let rounds = work.await.unwrap_or_default();
     format!("{rounds} rounds\n")
 }
 

@@ -53,7 +53,14 @@ fn wait_for<T>(what: &str, deadline: Duration, mut look: impl FnMut() -> Option<
 #[test]
 fn routes_and_both_families_of_profiles_answer() {
     let example = start();
-    for path in ["/", "/burn?ms=10", "/allocate?mb=1", "/wait?ms=1", "/debug/pprof/"] {
+    for path in [
+        "/",
+        "/burn?ms=10",
+        "/allocate?mb=1",
+        "/wait?ms=1",
+        "/debug/pprof/",
+        "/debug/pprof/goroutine?debug=2",
+    ] {
         assert_eq!(get(&example, path).0, "HTTP/1.1 200 OK", "{path}");
     }
     for path in [
@@ -137,4 +144,44 @@ fn a_wrong_command_line_prints_the_usage() {
     let output = output.expect("the example runs");
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && error.contains("usage: axum-service"), "{error}");
+}
+
+#[test]
+fn requests_that_wait_are_seen_waiting() {
+    let example = Example::start(&[], &[("TOKIO_WORKER_THREADS", "4")]);
+    let ask_all = || {
+        std::thread::scope(|scope| {
+            for path in ["/lock?ms=20", "/queue?ms=20", "/await?ms=20", "/blocking?ms=20"] {
+                for _ in 0..3 {
+                    scope.spawn(|| assert_eq!(get(&example, path).0, "HTTP/1.1 200 OK", "{path}"));
+                }
+            }
+        });
+    };
+    ask_all();
+    let (_, json) = get(&example, "/debug/pprof/requests");
+    let json = String::from_utf8(json).expect("text");
+    for (route, part) in
+        [("lock", "blocked"), ("queue", "awaiting"), ("await", "awaiting"), ("blocking", "blocked")]
+    {
+        let start = format!("{{\"route\": \"/{route}\", \"method\": \"GET\", \"count\": 3, ");
+        let line =
+            json.lines().find(|line| line.starts_with(&start)).unwrap_or_else(|| panic!("{route}: {json}"));
+        let (_, rest) = line.split_once(&format!("\"{part}_ns\": ")).expect("the part");
+        let nanos: u64 = rest.split(',').next().and_then(|digits| digits.parse().ok()).expect("a number");
+        assert!(nanos > 0, "{route}: {line}");
+    }
+    for (path, function) in [("await", "waits::queue"), ("block", "waits::lock"), ("mutex", "waits::lock")] {
+        // Again where one thread has served all requests, so that none waited for another.
+        wait_for(path, DEADLINE, || {
+            let (_, bytes) = get(&example, &format!("/debug/pprof/{path}"));
+            let profile = pprof::read(&bytes, &pprof::Limits::default()).expect("a profile");
+            let mut names = profile.functions().iter().map(|it| profile.string(it.name));
+            let found = names.any(|name| name.contains(function)).then_some(());
+            if found.is_none() {
+                ask_all();
+            }
+            found
+        });
+    }
 }

@@ -5,6 +5,7 @@ use super::sample_reader::SampleReader;
 use super::sampler;
 use super::status::Status;
 use crate::Result;
+use crate::own_threads::unseen;
 use flamelet_profile::Profile;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,20 +13,20 @@ use std::time::Duration;
 /// Starts a capture. The sampler starts with the first one; any number can run at the same time.
 pub fn start(options: &Options) -> Result<Session> {
     options.check()?;
-    let reader = sampler::attach(options, None)?;
+    let reader = unseen(|| sampler::attach(options, None))?;
     Ok(Session { attached: Attached { reader } })
 }
 
 /// Starts keeping the recent past, so that [`Recent::last`] answers at once.
 pub fn start_recent(options: &RecentOptions) -> Result<Recent> {
     options.check()?;
-    let reader = sampler::attach(&options.sampling, Some((options.window, options.keep)))?;
+    let reader = unseen(|| sampler::attach(&options.sampling, Some((options.window, options.keep))))?;
     Ok(Recent { attached: Attached { reader } })
 }
 
 /// Returns what the sampler of this process has done so far.
 pub fn status() -> Status {
-    sampler::status()
+    unseen(sampler::status)
 }
 
 /// A capture that runs until it is finished or dropped.
@@ -38,15 +39,17 @@ pub struct Session {
 impl Session {
     /// Returns what was sampled so far; the capture goes on.
     pub fn snapshot(&self) -> Profile {
-        sampler::flush();
-        self.attached.reader.profile_of(None)
+        unseen(|| {
+            sampler::flush();
+            self.attached.reader.profile_of(None)
+        })
     }
 
     /// Ends the capture and returns its profile.
     pub fn finish(self) -> Profile {
         let reader = self.attached.reader.clone();
         drop(self);
-        reader.profile_of(None)
+        unseen(|| reader.profile_of(None))
     }
 }
 
@@ -61,8 +64,10 @@ impl Recent {
     /// Returns the last `span`, or what is kept of it, up to now. It starts where a window does, so it may reach back
     /// further by less than one window; the profile's header says what time it covers.
     pub fn last(&self, span: Duration) -> Profile {
-        sampler::flush();
-        self.attached.reader.profile_of(Some(span))
+        unseen(|| {
+            sampler::flush();
+            self.attached.reader.profile_of(Some(span))
+        })
     }
 }
 
@@ -74,6 +79,6 @@ struct Attached {
 
 impl Drop for Attached {
     fn drop(&mut self) {
-        sampler::detach(&self.reader);
+        unseen(|| sampler::detach(&self.reader));
     }
 }

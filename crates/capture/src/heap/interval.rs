@@ -5,6 +5,8 @@
 //! one over that many objects of its own size. Doing this for each sample, and not for the sum of a stack, is what
 //! makes stacks of mixed sizes come out right.
 
+pub(super) use crate::tables::{mix, next_random};
+
 /// Objects are counted in units of 1/65536, so that weights add up without a floating point sum.
 pub(super) const OBJECT: u64 = 1 << 16;
 
@@ -35,20 +37,6 @@ impl Weight {
 /// Returns the whole objects of a fixed-point count.
 pub(super) fn whole_objects(fixed: i64) -> i64 {
     fixed.saturating_add(OBJECT as i64 / 2) >> 16
-}
-
-/// Returns a random number (splitmix64): good enough for distances, and its state is one word.
-pub(super) fn next_random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    mix(*state)
-}
-
-/// Spreads every bit of `value` over all bits of the result.
-#[inline]
-pub(super) fn mix(value: u64) -> u64 {
-    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
 }
 
 /// Returns the bytes until the next hit: exponential with `mean`, rounded down (an object is hit when it is longer).

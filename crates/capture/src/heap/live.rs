@@ -7,7 +7,7 @@
 
 use super::interval::{Weight, mix};
 use super::ledger::RowId;
-use super::memory;
+use crate::tables::memory;
 use std::io;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 

@@ -42,7 +42,6 @@ mod kept_file;
 mod ledger;
 mod lifetime;
 mod live;
-mod memory;
 mod modules;
 mod options;
 mod recover;

@@ -4,6 +4,7 @@ pub(crate) mod compare;
 pub(crate) mod guide;
 pub(crate) mod options;
 pub(crate) mod report;
+pub(crate) mod service;
 pub(crate) mod source;
 pub(crate) mod usage;
 pub(crate) mod values;

@@ -98,6 +98,13 @@ pub(crate) fn profile_url(text: &str, seconds: Option<u64>) -> Option<ProfileUrl
     Some(ProfileUrl { url: format!("{scheme}://{authority}{path}{query}"), seconds, insecure })
 }
 
+/// Returns the address of another endpoint of the service that `text` names, beside its CPU profile.
+pub(crate) fn endpoint_url(text: &str, endpoint: &str) -> Option<ProfileUrl> {
+    let url = profile_url(text, None)?;
+    let (folder, _) = url.url.split('?').next()?.rsplit_once('/')?;
+    Some(ProfileUrl { url: format!("{folder}/{endpoint}"), seconds: None, ..url })
+}
+
 /// Returns whether `text` is `host:port`, with or without a path.
 fn looks_like_host(text: &str) -> bool {
     let authority = text.split(['/', '?']).next().unwrap_or("");
@@ -261,6 +268,19 @@ mod tests {
         for host in ["localhost.example", "10.0.0.1", "[2001:db8::1]", "h"] {
             assert!(!is_on_this_machine(&format!("http://{host}:80/x")), "{host}");
         }
+    }
+
+    #[test]
+    fn other_endpoints_are_beside_the_cpu_profile() {
+        for text in [
+            "localhost:3000",
+            "http://localhost:3000/debug/pprof/",
+            "localhost:3000/debug/pprof/heap?debug=1",
+        ] {
+            let url = super::endpoint_url(text, "requests").map(|url| url.url);
+            assert_eq!(url.as_deref(), Some("http://localhost:3000/debug/pprof/requests"), "{text}");
+        }
+        assert_eq!(super::endpoint_url("a/file.pb.gz", "requests"), None);
     }
 
     #[test]

@@ -27,9 +27,11 @@ mod proto;
 mod raw;
 mod record;
 mod recover;
+mod requests;
 mod run;
 mod symbolize;
 mod tags;
+mod tasks;
 mod top;
 mod topproto;
 mod traces;
@@ -85,6 +87,8 @@ verbs! {
     topproto => Topproto,
     flame => Flame,
     heap => Heap,
+    requests => Requests,
+    tasks => Tasks,
     diff => Diff,
     check => Check,
     merge => Merge,

@@ -14,6 +14,7 @@ pub(super) type Answer = Response<Vec<u8>>;
 pub(super) const TEXT: &str = "text/plain; charset=utf-8";
 pub(super) const HTML: &str = "text/html; charset=utf-8";
 pub(super) const SVG: &str = "image/svg+xml";
+pub(super) const JSON: &str = "application/json";
 const BINARY: &str = "application/octet-stream";
 
 const X_GO_PPROF: HeaderName = HeaderName::from_static("x-go-pprof");
@@ -86,6 +87,11 @@ impl From<Error> for Refusal {
         };
         Self::new(status, error.to_string())
     }
+}
+
+/// Returns the answer to a request that is refused with `status` before the handler saw it.
+pub(crate) fn refusal(status: StatusCode, message: &str) -> Answer {
+    Refusal::new(status, message).answer()
 }
 
 /// Returns an answer to be displayed.

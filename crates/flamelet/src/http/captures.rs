@@ -7,6 +7,8 @@ use flamelet_capture::profile::{HeapView, Profile};
 use super::answer::Refusal;
 use super::plan::Capture;
 use crate::Profiler;
+#[cfg(target_os = "linux")]
+use crate::profiler::count;
 use crate::task::Cancel;
 
 /// Work for the workshop, which uses the CPU and does not wait.
@@ -24,6 +26,19 @@ pub(super) fn take(
         Capture::Range { from, to } => range::take(profiler, from, to),
         Capture::Heap { view, seconds } => heap::take(profiler, view, seconds, cancel),
         Capture::Growth { seconds, windows } => heap::watch(profiler, seconds, windows, cancel),
+        #[cfg(target_os = "linux")]
+        Capture::Waits { view, seconds } => waits::take(profiler, view, seconds, cancel),
+        #[cfg(target_os = "linux")]
+        Capture::Wall { seconds, frequency } => wall::take(profiler, seconds, frequency, cancel),
+        #[cfg(target_os = "linux")]
+        Capture::Tasks => {
+            let profiler = profiler.clone();
+            Ok(Box::new(move || {
+                let profile = crate::waits::task_profile(&profiler);
+                count(&profiler.shared().counters.served);
+                Ok(profile)
+            }))
+        }
         Capture::Empty(kind) => Ok(Box::new(move || Ok(super::empty::profile(kind)))),
     }
 }
@@ -74,7 +89,6 @@ mod heap {
 
     use super::*;
     use crate::heap::DEFAULT_WINDOWS;
-    use crate::profiler::count;
     use crate::workshop;
 
     pub(super) fn take(
@@ -110,11 +124,67 @@ mod heap {
         let profiler = profiler.clone();
         Ok(Box::new(move || Ok(profiler.growth_of(&moments)?)))
     }
+}
 
-    /// Waits, and counts the capture as cancelled when its client is gone.
-    fn wait(profiler: &Profiler, cancel: &Cancel, time: Duration) -> crate::Result<()> {
-        cancel.sleep(time).inspect_err(|_| count(&profiler.shared().counters.cancelled))
+#[cfg(target_os = "linux")]
+mod waits {
+    use super::*;
+    use crate::waits::WaitView;
+
+    pub(super) fn take(
+        profiler: &Profiler,
+        view: WaitView,
+        seconds: Option<u64>,
+        cancel: &Arc<Cancel>,
+    ) -> Result<Make<Profile>, Refusal> {
+        let before = match seconds {
+            None => None,
+            Some(seconds) => {
+                let before = view.rows();
+                super::wait(profiler, cancel, std::time::Duration::from_secs(seconds))?;
+                Some(before)
+            }
+        };
+        let profiler = profiler.clone();
+        Ok(Box::new(move || {
+            let rows = view.rows();
+            let rows = before.iter().fold(rows, |rows, before| rows.since(before));
+            let mut profile = view.profile(&profiler, &rows);
+            profile.header.duration_nanos =
+                seconds.map_or(0, |seconds| (seconds as i64).saturating_mul(1_000_000_000));
+            count(&profiler.shared().counters.served);
+            Ok(profile)
+        }))
     }
+}
+
+#[cfg(all(any(feature = "cpu", feature = "heap"), target_os = "linux"))]
+mod wall {
+    use super::*;
+    use crate::waits::{look_around, wall_profile};
+
+    pub(super) fn take(
+        profiler: &Profiler,
+        seconds: u64,
+        frequency: u32,
+        cancel: &Arc<Cancel>,
+    ) -> Result<Make<Profile>, Refusal> {
+        let counters = &profiler.shared().counters;
+        let looked = look_around(cancel, std::time::Duration::from_secs(seconds), frequency);
+        let clock = looked.inspect_err(|_| count(&counters.cancelled))?;
+        let profiler = profiler.clone();
+        Ok(Box::new(move || {
+            let profile = wall_profile(&profiler, clock);
+            count(&profiler.shared().counters.served);
+            Ok(profile)
+        }))
+    }
+}
+
+/// Waits, and counts the capture as cancelled when its client is gone.
+#[cfg(target_os = "linux")]
+fn wait(profiler: &Profiler, cancel: &Cancel, time: std::time::Duration) -> crate::Result<()> {
+    cancel.sleep(time).inspect_err(|_| count(&profiler.shared().counters.cancelled))
 }
 
 // Captures that are not compiled in are refused when the request is read, and never get this far.

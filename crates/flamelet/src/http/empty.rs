@@ -19,6 +19,8 @@ impl EmptyProfile {
                 ("inuse_objects", "count"),
                 ("inuse_space", "bytes"),
             ],
+            Self::Blocked => &[("polls", "count"), ("delay", "nanoseconds")],
+            Self::Await => &[("awaits", "count"), ("delay", "nanoseconds")],
             Self::Block | Self::Mutex => &[("contentions", "count"), ("delay", "nanoseconds")],
             Self::Goroutine => &[("goroutine", "count")],
             Self::Threadcreate => &[("threadcreate", "count")],
@@ -38,11 +40,14 @@ impl EmptyProfile {
     const fn remark(self) -> &'static str {
         match self {
             Self::Allocs => "heap profiling is not enabled in this service",
-            Self::Goroutine => "tasks are not counted; /debug/pprof/threadcreate has the threads",
-            Self::Threadcreate => "the threads of this process, by name",
-            Self::Block | Self::Mutex | Self::Wall => {
-                "not captured inside the process; use `flamelet record --off-cpu`"
+            Self::Goroutine | Self::Await | Self::Blocked => {
+                "no task was made yet: flamelet::task, flamelet::spawn and flamelet::axum::layer make them"
             }
+            Self::Threadcreate => "the threads of this process, by name",
+            Self::Block | Self::Mutex => {
+                "lock profiling is not enabled in this service: it needs `flamelet::lock_profiling!()` in the program"
+            }
+            Self::Wall => "not captured inside the process; use `flamelet record --off-cpu`",
         }
     }
 }

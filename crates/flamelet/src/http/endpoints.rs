@@ -12,7 +12,7 @@ use super::plan::{EmptyProfile, Plan};
 use super::querier;
 use super::query::Query;
 use super::rules::Rules;
-use super::{cpu, empty, heap, symbol};
+use super::{cpu, empty, heap, symbol, waits};
 
 /// An endpoint: a path, and how to answer requests for it.
 pub(super) struct Endpoint {
@@ -83,20 +83,42 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         |request| empty::plan(request, EmptyProfile::Threadcreate),
     ),
     Endpoint::linked(
-        "/debug/pprof/goroutine",
+        "/debug/pprof/requests",
         "",
-        "goroutine: empty, for scrapers of Go services",
-        |request| empty::plan(request, EmptyProfile::Goroutine),
+        "requests: what each route spends its time on",
+        waits::plan_requests,
     ),
-    Endpoint::linked("/debug/pprof/block", "", "block: empty, for scrapers of Go services", |request| {
-        empty::plan(request, EmptyProfile::Block)
-    }),
-    Endpoint::linked("/debug/pprof/mutex", "", "mutex: empty, for scrapers of Go services", |request| {
-        empty::plan(request, EmptyProfile::Mutex)
-    }),
-    Endpoint::linked("/debug/pprof/wall", "", "wall: empty; use `flamelet record --off-cpu`", |request| {
-        empty::plan(request, EmptyProfile::Wall)
-    }),
+    Endpoint::linked(
+        "/debug/pprof/goroutine",
+        "?debug=2",
+        "goroutine: the tasks, by where they await",
+        waits::plan_tasks,
+    ),
+    Endpoint::linked("/debug/pprof/await", "", "await: where tasks await, and how long", waits::plan_await),
+    Endpoint::linked(
+        "/debug/pprof/block",
+        "",
+        "block: where threads wait for locks, and how long",
+        waits::plan_block,
+    ),
+    Endpoint::linked(
+        "/debug/pprof/mutex",
+        "",
+        "mutex: who holds the locks that others wait for",
+        waits::plan_mutex,
+    ),
+    Endpoint::linked(
+        "/debug/pprof/blocked",
+        "",
+        "blocked: which tasks hold up the executor",
+        waits::plan_blocked,
+    ),
+    Endpoint::linked(
+        "/debug/pprof/wall",
+        "?seconds=10",
+        "wall: where all threads are, running or not",
+        waits::plan_wall,
+    ),
     Endpoint::linked("/debug/pprof/cmdline", "", "cmdline: the command line", |_| {
         Ok(Plan::Now(|_| symbol::cmdline()))
     }),

@@ -36,6 +36,8 @@ pub fn fuzz_request(bytes: &[u8]) {
             history: has(()),
             now: 1_794_712_406_000_000_000,
             heap: has(()),
+            locks: has(()),
+            has_tasks: has_all,
         };
         let hosts = if has_all { None } else { Some(&hosts[..]) };
         match sites::check(&parts, hosts).and_then(|()| endpoints::plan(&rules, &parts, body)) {
@@ -68,7 +70,7 @@ fn check_plan(limits: &Limits, plan: &Plan) {
             check_capture(limits, *capture);
             check_delivery(limits, delivery);
         }
-        Plan::Moved(_) | Plan::Now(_) => {}
+        Plan::Moved(_) | Plan::Now(_) | Plan::Text(_) => {}
         #[cfg(feature = "history")]
         Plan::Query(_) => {}
     }
@@ -83,8 +85,14 @@ fn check_capture(limits: &Limits, capture: Capture) {
         Capture::Recent { seconds } => (1..=300).contains(&seconds),
         Capture::Range { from, to } => from < to,
         Capture::Heap { seconds, .. } => seconds.is_none_or(is_capped),
+        #[cfg(target_os = "linux")]
+        Capture::Waits { seconds, .. } => seconds.is_none_or(is_capped),
         Capture::Growth { seconds, windows } =>
             is_capped(seconds) && windows.is_none_or(|windows| (1..=100).contains(&windows)),
+        #[cfg(target_os = "linux")]
+        Capture::Wall { seconds, frequency } => is_capped(seconds) && (1..=100).contains(&frequency),
+        #[cfg(target_os = "linux")]
+        Capture::Tasks => true,
         Capture::Empty(_) => true,
     });
 }

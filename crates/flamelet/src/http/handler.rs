@@ -15,10 +15,13 @@ use super::job::{Cost, Job, Work};
 use super::rules::Rules;
 use super::{endpoints, sites};
 use crate::Profiler;
-use crate::profiler::count;
+use crate::profiler::{Unread, count};
 use crate::task::{self, Task};
 
 type Authorize = dyn Fn(&Parts) -> bool + Send + Sync;
+
+/// The longest body, a list of addresses, that `/debug/pprof/symbol` accepts.
+pub(crate) const MAX_BODY: usize = 4 << 20;
 
 /// Answers requests for profiles, see the [module](crate::http). Cheap to clone.
 #[derive(Clone)]
@@ -153,13 +156,16 @@ impl Handler {
         self
     }
 
-    #[cfg(feature = "view")]
     pub(crate) fn profiler(&self) -> &Profiler {
         &self.profiler
     }
 
+    /// Returns whether [`Handler::hosts`] was called.
+    pub(crate) fn has_hosts(&self) -> bool {
+        self.hosts.is_some()
+    }
+
     /// Returns whether this request's body is needed; other bodies are not read.
-    #[cfg(feature = "axum")]
     pub(crate) fn wants_body(&self, parts: &Parts) -> bool {
         let endpoint = endpoints::endpoint_of(&self.rules(), parts);
         parts.method == Method::POST && endpoint.is_some_and(|endpoint| endpoint.allows("POST"))
@@ -180,13 +186,12 @@ impl Handler {
         ))
     }
 
-    /// Returns the answer as axum sends it, counted until it is read.
-    #[cfg(feature = "axum")]
-    pub(crate) fn counted(&self, answer: Answer) -> Response<bytes::Bytes> {
+    /// Returns the answer as a server sends it, counted until the client has read it.
+    pub(crate) fn counted(&self, answer: Answer) -> Response<Unread> {
         let (head, body) = answer.into_parts();
         match self.profiler.unread(body) {
-            Some(body) => Response::from_parts(head, bytes::Bytes::from_owner(body)),
-            None => self.refuse(&self.too_many_unread()).map(bytes::Bytes::from),
+            Some(body) => Response::from_parts(head, body),
+            None => self.refuse(&self.too_many_unread()).map(|body| self.profiler.uncounted(body)),
         }
     }
 
@@ -194,6 +199,9 @@ impl Handler {
     fn start(&self, work: Work, cost: Cost) -> Result<Task<Result<Answer, Refusal>>, Refusal> {
         let permit = match cost {
             Cost::Nothing => None,
+            Cost::Capture if self.profiler.is_ending() => {
+                return Err(Refusal::busy("this service is shutting down"));
+            }
             Cost::Capture if self.profiler.has_many_unread() => return Err(self.too_many_unread()),
             Cost::Capture => Some(self.profiler.permit().ok_or_else(|| {
                 let most = self.profiler.limits().max_captures;
@@ -203,8 +211,10 @@ impl Handler {
                 Refusal::busy(message)
             })?),
         };
+        let profiler = self.profiler.clone();
         let task = task::spawn("flamelet-http", move |cancel| {
             let _permit = permit;
+            profiler.end_with_service(cancel);
             work(cancel)
         });
         Ok(task?)

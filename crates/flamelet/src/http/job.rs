@@ -44,6 +44,7 @@ impl Job {
             Plan::Page { address } => Self::Done(index::page(profiler, &address, has_viewer)),
             Plan::Moved(page) => Self::Done(answer::moved_to(page)),
             Plan::Now(answer) => Self::Done(answer(profiler)),
+            Plan::Text(write) => Self::text(profiler.clone(), write),
             Plan::Names(addresses) => Self::name(profiler.clone(), addresses),
             Plan::Profile(Capture::Empty(kind), delivery) => {
                 let head = delivery.head();
@@ -71,6 +72,14 @@ impl Job {
         let work = Box::new(move |_: &Arc<Cancel>| {
             let names = workshop::run(move || symbol::names(&profiler, &addresses));
             Ok(answer::inline(answer::TEXT, names))
+        });
+        Self::Thread { head, work, cost: Cost::Capture }
+    }
+
+    fn text(profiler: Profiler, write: fn(&Profiler) -> String) -> Self {
+        let head = answer::inline(answer::TEXT, "");
+        let work = Box::new(move |_: &Arc<Cancel>| {
+            Ok(answer::inline(answer::TEXT, workshop::run(move || write(&profiler))))
         });
         Self::Thread { head, work, cost: Cost::Capture }
     }

@@ -1,6 +1,7 @@
 //! The endpoints, as a handler of plain [`http`] requests and a tower service.
 //!
-//! With axum, use `flamelet::axum::router`. Without axum, pass requests to a [`Handler`]:
+//! With axum, use `flamelet::axum::router`. For a port of their own, [`serve`](fn@crate::serve) needs one line and no HTTP
+//! server. Inside any other server, pass requests to a [`Handler`]:
 //!
 //! ```
 //! # async fn example(profiler: flamelet::Profiler) {
@@ -19,7 +20,13 @@
 //! | `/debug/pprof/heap`, `/debug/pprof/allocs` | heap; `?seconds=N` for what changes in that time |
 //! | `/debug/pprof/freed`, `lifetime`, `temporary`, `peak` | which code frees memory, how long memory lives, short-lived allocations, the heap at its peak |
 //! | `/debug/pprof/growth?seconds=10&windows=8` | what grows, watched in this many windows (100 at most) |
-//! | `/debug/pprof/block`, `mutex`, `goroutine`, `wall` | valid profiles without samples, so that scrapers that ask for them report no error |
+//! | `/debug/pprof/block` | where threads wait for locks, channels and other threads, and for how long; `?seconds=N` for that time only |
+//! | `/debug/pprof/mutex` | where locks are released that others wait for |
+//! | `/debug/pprof/goroutine` | the [tasks](mod@crate::tasks) that live, by where they await; `debug=2` as text with names and times |
+//! | `/debug/pprof/await` | where tasks await, and for how long; `?seconds=N` for that time only |
+//! | `/debug/pprof/requests` | JSON: how long the requests of each route took, and what they spent it on, see [`mod@crate::requests`] |
+//! | `/debug/pprof/blocked` | which tasks hold up the executor by polls that take longer than 10 ms, where, and by what |
+//! | `/debug/pprof/wall?seconds=10&frequency=20` | where all threads are, running or not, without idle ones |
 //! | `/debug/pprof/threadcreate` | the threads of the process, by name |
 //! | `/debug/pprof/cmdline`, `/debug/pprof/symbol` | as in Go |
 //! | `/debug/pprof/view/` | the web viewer, with the feature `view` and axum |
@@ -31,7 +38,8 @@
 //!
 //! Profiles are gzipped pprof; with `Accept: text/html` a flame graph as a page, with `image/svg+xml` as a picture;
 //! with `debug=1` Go's text form. Errors are text with `X-Go-Pprof: 1`. Without flamelet's allocator, requests for
-//! memory profiles get 403, except `allocs`, which scrapers ask for by default: that profile is empty. Unknown
+//! memory profiles get 403, except `allocs`, which scrapers ask for by default: that profile is empty. So are `block` and
+//! `mutex` without [`lock_profiling!`](crate::lock_profiling). Unknown
 //! parameters are ignored, as in Go. That includes `gc=1`, and heappy's `interval`: the service sets the sampling
 //! interval ([`ProfilerBuilder`](crate::ProfilerBuilder)), not a request.
 //!
@@ -70,7 +78,7 @@
 //! - Serve the endpoints only where you would serve a debugger: on loopback, on an internal port, or behind
 //!   [`Handler::authorize`]; where browsers can reach them, with [`Handler::hosts`].
 //! - Drop the future when the client hangs up (hyper and axum do), which ends its capture.
-//! - Do not let a shutdown wait for a capture: give a graceful shutdown a time limit.
+//! - Do not let a shutdown wait for a capture: call [`Profiler::shutdown`](crate::Profiler::shutdown) when it begins.
 
 mod accept;
 mod address;
@@ -96,12 +104,14 @@ mod rules;
 mod sites;
 mod symbol;
 mod text;
+mod waits;
 
 #[cfg(feature = "view")]
 pub(crate) use answer::hide_from_other_sites;
+pub(crate) use answer::refusal;
 #[cfg(feature = "axum")]
 pub(crate) use endpoints::beside_go;
 #[doc(hidden)]
 pub use fuzz::fuzz_request;
-pub(crate) use handler::SeenPath;
 pub use handler::{Answering, AnsweringService, Handler};
+pub(crate) use handler::{MAX_BODY, SeenPath};

@@ -5,6 +5,8 @@ use flamelet_capture::profile::HeapView;
 use super::answer::Answer;
 use super::delivery::Delivery;
 use crate::Profiler;
+#[cfg(target_os = "linux")]
+use crate::waits::WaitView;
 
 /// What to do for a request.
 #[derive(Clone, Debug)]
@@ -15,6 +17,8 @@ pub(super) enum Plan {
     Moved(&'static str),
     /// Answer at once, with this function.
     Now(fn(&Profiler) -> Answer),
+    /// Answer with the text that this function makes, which takes a moment.
+    Text(fn(&Profiler) -> String),
     /// Look up the names of these addresses.
     Names(Vec<u64>),
     /// Take a profile and deliver it.
@@ -47,17 +51,32 @@ pub(super) enum Capture {
     Heap { view: HeapView, seconds: Option<u64> },
     /// What grows, watched in this many windows if the request says so.
     Growth { seconds: u64, windows: Option<usize> },
-    /// A profile that flamelet does not capture.
+    /// Waits, since the start or during this many seconds.
+    #[cfg(target_os = "linux")]
+    Waits { view: WaitView, seconds: Option<u64> },
+    /// All threads during the next seconds.
+    #[cfg(target_os = "linux")]
+    Wall { seconds: u64, frequency: u32 },
+    /// The tasks that live.
+    #[cfg(target_os = "linux")]
+    Tasks,
+    /// A profile that flamelet does not capture, or not in this service.
     Empty(EmptyProfile),
 }
 
-/// A profile that Go has and flamelet does not capture.
+/// A profile that Go has and this service does not capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EmptyProfile {
     Allocs,
+    Await,
     Block,
+    Blocked,
     Goroutine,
     Mutex,
     Threadcreate,
+    #[cfg_attr(
+        all(any(feature = "cpu", feature = "heap"), target_os = "linux"),
+        allow(dead_code, reason = "captured there")
+    )]
     Wall,
 }

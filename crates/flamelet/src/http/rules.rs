@@ -25,6 +25,10 @@ pub(super) struct Rules<'a> {
     pub(super) now: i64,
     /// Why there are no heap profiles, if there are none.
     pub(super) heap: Result<(), &'static str>,
+    /// Why there are no lock profiles, if there are none.
+    pub(super) locks: Result<(), &'static str>,
+    /// Whether there ever was a task.
+    pub(super) has_tasks: bool,
 }
 
 impl<'a> Rules<'a> {
@@ -40,8 +44,24 @@ impl<'a> Rules<'a> {
             history: history(profiler),
             now: now(),
             heap: heap(profiler),
+            has_tasks: has_tasks(),
+            locks: if crate::locks::is_installed() {
+                Ok(())
+            } else {
+                Err("no `flamelet::lock_profiling!()`")
+            },
         }
     }
+}
+
+#[cfg(target_os = "linux")]
+fn has_tasks() -> bool {
+    flamelet_capture::wait::tasks::were_made()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn has_tasks() -> bool {
+    false
 }
 
 #[cfg(feature = "cpu")]

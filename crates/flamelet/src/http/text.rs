@@ -9,7 +9,7 @@ pub(super) fn text(profile: &Profile, name: &str) -> String {
     let mut out = String::new();
     match profile.sample_types().len() {
         4 => heap_heading(profile, &mut out),
-        2 if matches!(name, "block" | "mutex") => out.push_str("--- contention:\ncycles/second=1000000000\n"),
+        2 if is_contention(name) => out.push_str("--- contention:\ncycles/second=1000000000\n"),
         _ => {
             let _ = writeln!(out, "{name} profile: total {}", profile.total(0));
         }
@@ -26,6 +26,11 @@ pub(super) fn text(profile: &Profile, name: &str) -> String {
         }
     }
     out
+}
+
+/// Returns whether Go writes the profile as contention: delays before counts.
+fn is_contention(name: &str) -> bool {
+    matches!(name, "block" | "mutex" | "await" | "blocked")
 }
 
 /// Values are already scaled up from the samples, so the rate (written twice, as Go does) is 1.
@@ -46,7 +51,7 @@ fn write_sample(profile: &Profile, sample: &Sample<'_>, name: &str, out: &mut St
         [objects, bytes, live_objects, live_bytes] => {
             write!(out, "{live_objects}: {live_bytes} [{objects}: {bytes}] @")
         }
-        [count, delay] if matches!(name, "block" | "mutex") => write!(out, "{delay} {count} @"),
+        [count, delay] if is_contention(name) => write!(out, "{delay} {count} @"),
         _ => write!(out, "{} @", sample.values.first().copied().unwrap_or(0)),
     };
     let stack = profile.stack(sample.stack);

@@ -32,6 +32,8 @@ impl ProfilerBuilder {
             #[cfg(feature = "view")]
             view_memory: 64 << 20,
             limits: Limits::default(),
+            lock_rate: std::time::Duration::from_micros(100),
+            blocked_threshold: std::time::Duration::from_millis(10),
             #[cfg(feature = "cpu")]
             cpu: flamelet_capture::cpu::Options::default(),
             #[cfg(all(feature = "heap", target_os = "linux"))]
@@ -113,12 +115,28 @@ impl ProfilerBuilder {
         self
     }
 
+    /// Takes one sample of waiting for locks for each `rate` that a thread is blocked, if the program has
+    /// [`lock_profiling!`](crate::lock_profiling); 100 µs by default, zero for none. A process has one such rate: the
+    /// profiler that starts last sets it, and [`locks::set_rate`](crate::locks::set_rate) changes it.
+    pub fn lock_rate(mut self, rate: std::time::Duration) -> Self {
+        self.settings.lock_rate = rate;
+        self
+    }
+
+    /// Sets how long a poll of a task may take before it counts as blocking the executor; 10 ms by default, 1 ms at
+    /// least. A process has one such time: the profiler that starts last sets it.
+    pub fn blocked_threshold(mut self, time: std::time::Duration) -> Self {
+        self.settings.blocked_threshold = time;
+        self
+    }
+
     /// Checks the options, and starts continuous sampling and the history if they were chosen.
     pub fn start(self) -> Result<Profiler> {
         // A service should learn of an invalid option when it starts, not when it is first asked for a profile.
         self.settings.limits.check()?;
         #[cfg(feature = "cpu")]
         check(&self.settings.cpu)?;
+        check_lock_rate(self.settings.lock_rate)?;
         let symbols = Arc::new(Symbols::new(self.settings.symbol_memory));
         let shared = Shared {
             counters: RequestCounters::default(),
@@ -128,12 +146,23 @@ impl ProfilerBuilder {
                 .map(|chosen| start_history(chosen, &self.settings, &symbols))
                 .transpose()?,
             symbols,
+            #[cfg(any(feature = "cpu", feature = "http"))]
+            ending: Default::default(),
+            #[cfg(feature = "http")]
+            requests: Default::default(),
             #[cfg(all(feature = "heap", target_os = "linux"))]
             has_heap: self.settings.heap.as_ref().map_or(Ok(false), crate::heap_sampling::start)?,
             #[cfg(feature = "continuous")]
             recent: self.continuous.map(|chosen| chosen.start(&self.settings.cpu)).transpose()?,
             settings: self.settings,
         };
+        if crate::locks::is_installed() {
+            crate::locks::set_rate(shared.settings.lock_rate)?;
+        }
+        #[cfg(target_os = "linux")]
+        flamelet_capture::wait::tasks::long_polls::set_threshold(
+            u64::try_from(shared.settings.blocked_threshold.as_nanos()).unwrap_or(u64::MAX),
+        );
         Ok(Profiler { shared: Arc::new(shared) })
     }
 }
@@ -274,6 +303,13 @@ fn check(cpu: &flamelet_capture::cpu::Options) -> Result<()> {
     Ok(())
 }
 
+fn check_lock_rate(rate: std::time::Duration) -> Result<()> {
+    match rate.as_secs() > 3600 {
+        true => Err(crate::Error::invalid("the rate of lock profiling is an hour at most")),
+        false => Ok(()),
+    }
+}
+
 /// Always-on sampling at a low rate, stored in windows, see [`ProfilerBuilder::continuous`].
 #[cfg(feature = "continuous")]
 #[derive(Clone, Debug)]
@@ -377,6 +413,7 @@ mod tests {
             Profiler::builder().max_captures(0),
             Profiler::builder().max_image_width(0),
             Profiler::builder().max_depth(0),
+            Profiler::builder().lock_rate(Duration::MAX),
         ] {
             let error = builder.start().expect_err("makes no sense");
             assert_eq!(error.kind(), ErrorKind::InvalidOption);

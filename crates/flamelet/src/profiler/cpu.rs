@@ -2,6 +2,7 @@
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -107,7 +108,7 @@ impl CpuRequest {
 
     /// Captures on this thread and blocks it meanwhile. In async code, `.await` the request instead.
     pub fn run(self) -> Result<Profile> {
-        self.run_unless(&Cancel::default())
+        self.run_unless(&Arc::default())
     }
 
     /// Starts a capture that runs until [`CpuCapture::finish`], whatever the duration of the request.
@@ -118,8 +119,9 @@ impl CpuRequest {
         Ok(CpuCapture { session: Some(session), is_served: false, symbolize, profiler })
     }
 
-    pub(crate) fn run_unless(self, cancel: &Cancel) -> Result<Profile> {
+    pub(crate) fn run_unless(self, cancel: &Arc<Cancel>) -> Result<Profile> {
         let duration = self.duration;
+        self.profiler.end_with_service(cancel);
         let capture = self.start()?;
         cancel.sleep(duration)?;
         capture.finish_while(|| !cancel.is_cancelled())

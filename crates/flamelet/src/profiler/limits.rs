@@ -18,8 +18,8 @@ pub struct Limits {
     pub max_captures: usize,
     /// The widest picture in pixels.
     pub max_image_width: u32,
-    /// How many bytes of finished answers may wait for clients that read slowly; 32 MiB unless set. Applies only
-    /// under axum: a program that uses `http::Handler` alone owns its answers.
+    /// How many bytes of finished answers may wait for clients that read slowly; 32 MiB unless set. Applies
+    /// under axum and to `flamelet::serve`: a program that uses `http::Handler` alone owns its answers.
     pub max_unread: usize,
 }
 

@@ -36,9 +36,13 @@ pub struct Metrics {
     pub captures_failed: u64,
     /// Requests in progress.
     pub captures_running: usize,
+    /// Polls of tasks that blocked the executor, in the whole process since its start.
+    pub blocked_polls: u64,
+    /// How long they took together.
+    pub blocked_time: Duration,
     /// Bytes that cached symbols take.
     pub symbol_memory: usize,
-    /// Bytes of finished answers that wait for slow clients, under axum.
+    /// Bytes of finished answers that wait for slow clients, under axum and `flamelet::serve`.
     pub unread_bytes: usize,
     /// Bytes that the web viewer keeps; if a profiler has several viewers, those of the one that reported last.
     pub view_memory: usize,
@@ -73,8 +77,19 @@ impl RequestCounters {
             view_memory: self.view.load(Ordering::Relaxed),
             ..Metrics::default()
         };
-        with_sampler(metrics)
+        with_sampler(with_polls(metrics))
     }
+}
+
+#[cfg(target_os = "linux")]
+fn with_polls(metrics: Metrics) -> Metrics {
+    let (blocked_polls, nanos) = flamelet_capture::wait::tasks::long_polls::totals();
+    Metrics { blocked_polls, blocked_time: Duration::from_nanos(nanos), ..metrics }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn with_polls(metrics: Metrics) -> Metrics {
+    metrics
 }
 
 #[cfg(feature = "cpu")]

@@ -3,6 +3,8 @@
 mod builder;
 #[cfg(feature = "cpu")]
 mod cpu;
+#[cfg(any(feature = "cpu", feature = "http"))]
+mod ending;
 mod limits;
 mod metrics;
 #[cfg(feature = "http")]
@@ -10,7 +12,7 @@ mod permit;
 #[cfg(feature = "history")]
 mod range;
 mod symbols;
-#[cfg(feature = "axum")]
+#[cfg(feature = "http")]
 mod unread;
 
 #[cfg(feature = "continuous")]
@@ -27,6 +29,8 @@ pub(crate) use metrics::count;
 pub(crate) use permit::Permit;
 #[cfg(all(feature = "heap", target_os = "linux"))]
 pub(crate) use symbols::Symbols;
+#[cfg(feature = "http")]
+pub(crate) use unread::Unread;
 
 use std::fmt;
 use std::sync::Arc;
@@ -58,6 +62,10 @@ pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) counters: RequestCounters,
     symbols: Arc<Symbols>,
+    #[cfg(any(feature = "cpu", feature = "http"))]
+    ending: ending::Ending,
+    #[cfg(feature = "http")]
+    pub(crate) requests: crate::anatomy::Requests,
     /// Whether allocations are sampled.
     #[cfg(all(feature = "heap", target_os = "linux"))]
     pub(crate) has_heap: bool,
@@ -77,6 +85,11 @@ pub(crate) struct Settings {
     #[cfg(feature = "view")]
     pub(crate) view_memory: usize,
     pub(crate) limits: Limits,
+    /// One sample of waiting for locks in so much time; zero for none.
+    pub(crate) lock_rate: std::time::Duration,
+    /// A poll that takes longer blocks the executor.
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "nothing is watched there"))]
+    pub(crate) blocked_threshold: std::time::Duration,
     #[cfg(feature = "cpu")]
     pub(crate) cpu: flamelet_capture::cpu::Options,
     #[cfg(all(feature = "heap", target_os = "linux"))]
@@ -110,13 +123,12 @@ impl Profiler {
         self.shared.symbols.symbolize(profile);
     }
 
-    #[cfg(any(feature = "heap", feature = "http"))]
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
     }
 
     /// Adds the service's name and labels to a captured profile, and names if `symbolize` is set.
-    #[cfg(any(feature = "cpu", feature = "heap"))]
+    #[cfg(any(feature = "cpu", feature = "heap", target_os = "linux"))]
     pub(crate) fn complete(&self, mut profile: Profile, symbolize: bool) -> Profile {
         let settings = &self.shared.settings;
         profile.add_comment(&format!("service {}", settings.name));
@@ -129,7 +141,7 @@ impl Profiler {
         profile
     }
 
-    #[cfg(feature = "http")]
+    #[cfg(any(feature = "http", target_os = "linux"))]
     pub(crate) fn symbols(&self) -> &Symbols {
         &self.shared.symbols
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use flamelet_capture::heap::unaccounted;
 use flamelet_capture::profile::Profile;
 use flamelet_symbol::Limits;
-#[cfg(any(feature = "heap", feature = "http"))]
+#[cfg(any(feature = "http", target_os = "linux"))]
 use flamelet_symbol::symbolize::Frame;
 use flamelet_symbol::symbolize::{SymbolizeOptions, Symbolizer};
 
@@ -75,18 +75,25 @@ impl Symbols {
     }
 
     /// Returns the innermost function at each of `addresses` of this process, where it is known.
-    #[cfg(any(feature = "heap", feature = "http"))]
+    #[cfg(any(feature = "http", target_os = "linux"))]
     pub(crate) fn frames(&self, addresses: &[u64]) -> Vec<Option<Frame>> {
+        self.inlined_frames(addresses).into_iter().map(|frames| frames.into_iter().next()).collect()
+    }
+
+    /// Returns all functions at each of `addresses` of this process, where they are known: those that the compiler has put
+    /// into another one first.
+    #[cfg(any(feature = "http", target_os = "linux"))]
+    pub(crate) fn inlined_frames(&self, addresses: &[u64]) -> Vec<Vec<Frame>> {
         unaccounted(|| self.find_frames(addresses))
     }
 
-    #[cfg(any(feature = "heap", feature = "http"))]
-    fn find_frames(&self, addresses: &[u64]) -> Vec<Option<Frame>> {
+    #[cfg(any(feature = "http", target_os = "linux"))]
+    fn find_frames(&self, addresses: &[u64]) -> Vec<Vec<Frame>> {
         use flamelet_symbol::MappedAt;
         use flamelet_symbol::process::{Process, code_mappings};
         use flamelet_symbol::symbolize::ModuleName;
 
-        let mut found = vec![None; addresses.len()];
+        let mut found = vec![Vec::new(); addresses.len()];
         // Look up all addresses of a file together, which makes it cheap.
         for mapping in code_mappings(Process::Own).unwrap_or_default() {
             let holds = |&at: &usize| (mapping.start..mapping.limit).contains(&addresses[at]);
@@ -100,7 +107,7 @@ impl Symbols {
             let there: Vec<u64> = asked.iter().map(|&at| addresses[at]).collect();
             let frames = self.using(|symbolizer| symbolizer.frames(&module, mapped, &there));
             for (at, frames) in asked.into_iter().zip(frames) {
-                found[at] = frames.first().cloned();
+                found[at] = frames.to_vec();
             }
         }
         found

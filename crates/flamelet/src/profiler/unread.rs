@@ -10,6 +10,8 @@ const SMALL: usize = 16 << 10;
 /// The body of an answer, counted until its last byte is being sent or its client is gone.
 pub(crate) struct Unread {
     body: Vec<u8>,
+    /// How many bytes are counted.
+    size: usize,
     profiler: Profiler,
 }
 
@@ -22,7 +24,12 @@ impl Profiler {
             (size == 0 || unread == 0 || sum <= most).then_some(sum)
         };
         self.shared().counters.unread.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
-        Some(Unread { body, profiler: self.clone() })
+        Some(Unread { body, size, profiler: self.clone() })
+    }
+
+    /// Returns a body that is not counted, for a refusal.
+    pub(crate) fn uncounted(&self, body: Vec<u8>) -> Unread {
+        Unread { body, size: 0, profiler: self.clone() }
     }
 }
 
@@ -38,7 +45,7 @@ impl AsRef<[u8]> for Unread {
 
 impl Drop for Unread {
     fn drop(&mut self) {
-        self.profiler.shared().counters.unread.fetch_sub(counted(&self.body), Ordering::AcqRel);
+        self.profiler.shared().counters.unread.fetch_sub(self.size, Ordering::AcqRel);
     }
 }
 

@@ -1,28 +1,12 @@
 //! Real clients: Go's pprof and curl, against a live server.
 
+use crate::pprof::{lacks, lacks_pprof, pprof_at_home, run_pprof, runs};
 use crate::service::{Burner, DEADLINE, Service, again_until};
 use flamelet::Profiler;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-
-/// Returns whether a program is missing, and prints a line about the skipped part if so.
-fn lacks(program: &str, is_there: bool) -> bool {
-    if !is_there {
-        flamelet_test_support::skip!("no {program} (`cargo xtask tools` prepares it)");
-    }
-    !is_there
-}
-
-fn runs(program: &OsStr, argument: &str) -> bool {
-    Command::new(program).arg(argument).output().is_ok_and(|output| output.status.success())
-}
-
-fn lacks_pprof() -> bool {
-    lacks("pprof", built_pprof().is_some() || runs("go".as_ref(), "version"))
-}
 
 fn lacks_curl() -> bool {
     lacks("curl", runs("curl".as_ref(), "--version"))
@@ -36,50 +20,10 @@ fn chromium() -> OsString {
     std::env::var_os("CHROMIUM").unwrap_or_else(|| "chromium".into())
 }
 
-/// Go's pprof as `cargo xtask test` built it.
-fn built_pprof() -> Option<PathBuf> {
-    let built = std::env::var_os("FLAMELET_PPROF").map(PathBuf::from).or_else(|| {
-        let test = std::env::current_exe().ok()?;
-        Some(test.ancestors().nth(3)?.join("tools/pprof"))
-    });
-    built.filter(|path| path.is_file())
-}
-
-/// Go's pprof: the one that `cargo xtask test` built, else the one that `go` brings.
-fn pprof() -> Command {
-    built_pprof().map_or_else(
-        || {
-            let mut command = Command::new("go");
-            command.args(["tool", "pprof"]);
-            command
-        },
-        Command::new,
-    )
-}
-
-/// Returns pprof with its own home. By default it waits one and a half times as long as the capture takes, and a slow
-/// machine needs more than that to look up names.
-fn pprof_at_home(home: &Path) -> Command {
-    let mut command = pprof();
-    command.env("PPROF_TMPDIR", home).env("HOME", home).env("PPROF_BINARY_PATH", home).arg("-timeout=120");
-    command
-}
-
-/// Returns pprof's output for a busy service, with its busy function in it.
+/// What pprof prints of a busy service, with its busy function in it.
 #[track_caller]
 fn run_pprof_on_burner(arguments: &[&str], url: &str) -> String {
     again_until(|| run_pprof(arguments, url), |printed| printed.contains("burn_cycles"))
-}
-
-/// Runs pprof on a URL and returns its output.
-#[track_caller]
-fn run_pprof(arguments: &[&str], url: &str) -> String {
-    let home = tempfile::tempdir().expect("a temporary folder");
-    let mut command = pprof_at_home(home.path());
-    let output = command.args(arguments).arg(url).output().expect("pprof runs");
-    let error = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{url}: {error}");
-    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 #[test]

@@ -171,13 +171,14 @@ fn text_for_people() {
 }
 
 #[test]
-fn profiles_that_rust_does_not_have_are_valid_and_empty() {
+fn profiles_that_this_service_does_not_have_are_valid_and_empty() {
     let service = Service::start(Profiler::builder());
     for (name, expected) in [
         ("block", &["contentions/count", "delay/nanoseconds"][..]),
         ("mutex", &["contentions/count", "delay/nanoseconds"]),
         ("goroutine", &["goroutine/count"]),
-        ("wall", &["samples/count", "wall/nanoseconds"]),
+        ("await", &["awaits/count", "delay/nanoseconds"]),
+        ("blocked", &["polls/count", "delay/nanoseconds"]),
     ] {
         let answer = service.get(&format!("/debug/pprof/{name}"));
         let disposition = format!("attachment; filename=\"{name}\"");
@@ -204,7 +205,7 @@ fn the_index_links_everything_relatively() {
     assert!(page.text().contains("under test"));
     let links: Vec<&str> =
         page.text().split("href=\"").skip(1).filter_map(|it| it.split('"').next()).collect();
-    for link in ["profile?seconds=10", "heap", "wall", "view/"] {
+    for link in ["profile?seconds=10", "heap", "wall?seconds=10", "view/"] {
         assert!(links.contains(&link), "{link} in {links:?}");
     }
     let bare = service.get("/debug/pprof/view");

@@ -7,6 +7,9 @@ mod grafana;
 mod heap;
 mod mounting;
 mod past;
+#[path = "../support/pprof.rs"]
+mod pprof;
+mod serve;
 mod service;
 
 flamelet::global_allocator!();

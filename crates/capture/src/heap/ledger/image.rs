@@ -6,9 +6,9 @@
 use super::module_words::{self, ImageModule};
 use super::rows::{self, end, site};
 use super::{
-    Field, HEADER_WORDS, MAGIC, MAX_FRAMES, MODULES_WORDS, Reason, RecordId, RowId, Section, context_words,
-    records,
+    Field, HEADER_WORDS, MAGIC, MAX_FRAMES, MODULES_WORDS, Reason, RecordId, RowId, Section, records,
 };
+use crate::tables::context_words;
 use flamelet_profile::{Error, ErrorKind, Result};
 use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

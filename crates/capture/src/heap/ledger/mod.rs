@@ -18,24 +18,20 @@
 //! No lock is taken and nothing is allocated: rows are claimed by adding to a counter and published by one store. So
 //! a sample may be taken at any moment, even in the child of a `fork`.
 
-mod context_words;
 pub(super) mod image;
-mod index;
 mod mirror;
 mod module_words;
 mod reason;
 mod records;
 mod rows;
 
-pub(super) use context_words::ContextWords;
-pub(super) use index::Index;
 pub(super) use module_words::ImageModule;
 pub(super) use reason::Reason;
 pub(super) use records::RecordId;
 pub(super) use rows::{EndKey, RowId, SiteKey};
 
 use super::interval::Weight;
-use super::memory;
+use crate::tables::{Index, memory};
 use flamelet_unwind::Module;
 use mirror::Mirror;
 use std::fs::File;

@@ -1,7 +1,7 @@
 //! Records: a word with length and hash, then that many words.
 
-use super::super::interval::mix;
 use super::{Index, Ledger, Section};
+pub(super) use crate::tables::hash;
 use std::sync::atomic::Ordering;
 
 /// Where in its section a record starts.
@@ -15,20 +15,6 @@ impl RecordId {
 
 /// The longest record, in words.
 pub(super) const MAX_RECORD: usize = 0xffff;
-
-/// Hashes a record's words, four at a time, which do not wait for each other.
-#[inline]
-pub(super) fn hash(words: &[u64]) -> u64 {
-    let step = |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
-    let mut lanes = [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344, 0xa409_3822_299f_31d0, words.len() as u64];
-    let (fours, rest) = words.as_chunks::<4>();
-    for four in fours {
-        for (lane, &word) in lanes.iter_mut().zip(four) {
-            *lane = step(*lane, word);
-        }
-    }
-    mix(lanes.iter().chain(rest).fold(0, |hash, &word| step(hash, word)))
-}
 
 /// The first word of a record: the upper part of its hash, and its length.
 #[inline]

@@ -1,12 +1,12 @@
 //! Finding records and rows by their hash: a table of numbers that only grows.
 
-use super::super::memory;
+use super::memory;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A table with open addressing, from which nothing is ever removed, so that a lookup needs no lock. A cell holds 32
 /// bits of the hash and the number that is looked for.
-pub(in super::super) struct Index {
+pub(crate) struct Index {
     cells: &'static [AtomicU64],
 }
 
@@ -14,7 +14,7 @@ pub(in super::super) struct Index {
 const LONGEST_PROBE: usize = 512;
 
 impl Index {
-    pub(super) fn new(cells: usize) -> io::Result<Self> {
+    pub(crate) fn new(cells: usize) -> io::Result<Self> {
         Ok(Self { cells: memory::private_words(cells.next_power_of_two())? })
     }
 
@@ -22,7 +22,7 @@ impl Index {
     /// then stored. `None` when the table is full or `make` returns nothing.
     ///
     /// When two threads make the same one at the same time, one loses: what it made stays unused.
-    pub(super) fn find_or_insert(
+    pub(crate) fn find_or_insert(
         &self,
         hash: u64,
         is_same: impl Fn(u32) -> bool,

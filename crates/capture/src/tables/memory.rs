@@ -1,11 +1,11 @@
-//! Memory straight from the kernel: nothing that the heap profiler keeps comes from the allocator it watches.
+//! Memory straight from the kernel: what a hook writes to comes from no allocator.
 
 use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
 /// Returns zeroed private memory of `words` words, which is never freed.
-pub(super) fn private_words(words: usize) -> io::Result<&'static [AtomicU64]> {
+pub(crate) fn private_words(words: usize) -> io::Result<&'static [AtomicU64]> {
     let start = map(words * 8)?;
     // Pages are touched one by one as tables fill; huge pages would make all of it resident at once.
     // SAFETY: the range was mapped just now; a kernel that refuses the advice changes nothing.

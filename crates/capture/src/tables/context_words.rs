@@ -1,23 +1,42 @@
-//! Who allocated, as words for the ledger: the thread's name and its labels.
+//! What a thread is working on, as words for a table: its name and its labels.
+
+use crate::labels::{self, LabelSet};
+use crate::threads;
 
 /// Longer contexts are cut at a label.
 const MAX_BYTES: usize = 1024;
 
 /// The longest context, in words.
-pub(super) const MAX_WORDS: usize = 1 + MAX_BYTES / 8;
+pub(crate) const MAX_WORDS: usize = 1 + MAX_BYTES / 8;
 
-/// A context as the ledger has it: pairs of texts, each ended by a zero byte, behind a word with their length.
-pub(in super::super) struct ContextWords {
+/// A context as tables have it: pairs of texts, each ended by a zero byte, behind a word with their length.
+pub(crate) struct ContextWords {
     words: [u64; MAX_WORDS],
     length: usize,
 }
 
 impl ContextWords {
-    pub(in super::super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { words: [0; MAX_WORDS], length: 0 }
     }
 
-    pub(in super::super) fn push(&mut self, name: &[u8], value: &[u8]) {
+    /// Returns the context of this thread: its name as the kernel has it now, and the labels with the number `labels`.
+    /// Allocates nothing and waits for nothing.
+    pub(crate) fn of_this_thread(labels: u32) -> Self {
+        let mut text = Self::new();
+        let name = threads::ask_name();
+        let length = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
+        text.push(b"thread", &name[..length]);
+        if labels != 0 {
+            // The table of labels is behind a lock that this very thread may hold.
+            for (name, value) in labels::try_resolve(labels).iter().flat_map(LabelSet::iter) {
+                text.push(name.as_bytes(), value.as_bytes());
+            }
+        }
+        text
+    }
+
+    pub(crate) fn push(&mut self, name: &[u8], value: &[u8]) {
         if self.length + name.len() + value.len() + 2 > MAX_BYTES {
             return;
         }
@@ -33,14 +52,14 @@ impl ContextWords {
         }
     }
 
-    pub(in super::super) fn words(&mut self) -> &[u64] {
+    pub(crate) fn words(&mut self) -> &[u64] {
         self.words[0] = self.length as u64;
         &self.words[..1 + self.length.div_ceil(8)]
     }
 }
 
 /// Reads what [`ContextWords`] wrote: names and values.
-pub(super) fn parse(words: &[u64]) -> Vec<(String, String)> {
+pub(crate) fn parse(words: &[u64]) -> Vec<(String, String)> {
     let Some((&length, words)) = words.split_first() else { return Vec::new() };
     let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     bytes.truncate(usize::try_from(length).unwrap_or(usize::MAX));

@@ -1,0 +1,211 @@
+//! Polls that take long: they hold up a thread of the executor, and with it all other tasks of that thread.
+//!
+//! Each thread that polls has a slot in which it says since when. A thread of flamelet looks at the slots; when a poll has
+//! taken too long, it takes the stack of its thread, by a signal. The poll itself counts its time when it ends.
+
+use std::cell::Cell;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::super::delays::{Delays, StackNumber, Weight};
+use super::super::{Rows, stacks};
+use crate::labels::LabelSet;
+use crate::{clock, own_threads, threads};
+
+/// A poll that takes longer blocks the executor, unless another time is set: 10 ms.
+pub const DEFAULT_THRESHOLD: u64 = 10_000_000;
+
+static THRESHOLD: AtomicU64 = AtomicU64::new(DEFAULT_THRESHOLD);
+static COUNT: AtomicU64 = AtomicU64::new(0);
+static NANOS: AtomicU64 = AtomicU64::new(0);
+static TABLE: OnceLock<Option<Delays>> = OnceLock::new();
+
+/// How many threads can poll at a time and be watched.
+const SLOTS: usize = 512;
+
+/// The time between two looks, if nothing is polled.
+const IDLE: Duration = Duration::from_millis(50);
+
+struct Slot {
+    /// The thread that has it; 0 for none.
+    thread: AtomicI32,
+    /// Since when the thread polls; 0 while it does not.
+    since: AtomicU64,
+    /// The stack of the poll that began at that time: the lower half of the time, and the number of the stack.
+    stack: AtomicU64,
+}
+
+static POLLING: [Slot; SLOTS] =
+    [const { Slot { thread: AtomicI32::new(0), since: AtomicU64::new(0), stack: AtomicU64::new(0) } }; SLOTS];
+
+/// A thread's slot, until the thread ends.
+struct Claim(Cell<Option<usize>>);
+
+thread_local! {
+    static CLAIM: Claim = const { Claim(Cell::new(None)) };
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if let Some(slot) = self.0.get().filter(|&slot| slot < SLOTS) {
+            POLLING[slot].since.store(0, Ordering::Relaxed);
+            POLLING[slot].thread.store(0, Ordering::Release);
+        }
+    }
+}
+
+impl Claim {
+    fn slot(&self) -> Option<&'static Slot> {
+        let at = self.0.get().unwrap_or_else(|| {
+            let thread = threads::this_thread();
+            let claim = |slot: &Slot| {
+                slot.thread.compare_exchange(0, thread, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            };
+            let at = POLLING.iter().position(claim).unwrap_or(SLOTS);
+            self.0.set(Some(at));
+            at
+        });
+        POLLING.get(at)
+    }
+}
+
+fn slot() -> Option<&'static Slot> {
+    CLAIM.try_with(Claim::slot).ok().flatten()
+}
+
+/// A poll of this thread, as long as it lives. Polls nest.
+pub(super) struct Running {
+    slot: Option<&'static Slot>,
+    /// Since when the thread polls another task, around this one.
+    before: u64,
+}
+
+/// Notes that this thread polls since `start`.
+#[inline]
+pub(super) fn begin(start: u64) -> Running {
+    let slot = slot();
+    Running { slot, before: slot.map_or(0, |slot| slot.since.swap(start, Ordering::Relaxed)) }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(slot) = self.slot {
+            slot.since.store(self.before, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What a poll that took long is counted with.
+pub(super) struct Poll<'a> {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    /// Time off the CPU, if it was measured.
+    pub(super) blocked: Option<u64>,
+    /// Time in locks.
+    pub(super) locked: u64,
+    pub(super) labels: &'a LabelSet,
+}
+
+impl Running {
+    /// Counts the poll if it took long.
+    #[inline]
+    pub(super) fn end(self, poll: &Poll<'_>) {
+        if poll.end.saturating_sub(poll.start) >= THRESHOLD.load(Ordering::Relaxed) {
+            count(poll, self.slot);
+        }
+    }
+}
+
+#[cold]
+fn count(poll: &Poll<'_>, slot: Option<&Slot>) {
+    let Some(table) = table() else { return };
+    let taken = slot.map_or(0, |slot| slot.stack.load(Ordering::Acquire));
+    let is_of_this_poll = taken >> 32 == poll.start & 0xffff_ffff;
+    let stack = if is_of_this_poll { StackNumber::from_raw(taken as u32) } else { StackNumber::NONE };
+    let running = poll.end.saturating_sub(poll.start);
+    let labels = poll.labels.with([("cause", cause(poll, running))]);
+    COUNT.fetch_add(1, Ordering::Relaxed);
+    NANOS.fetch_add(running, Ordering::Relaxed);
+    table.add_labelled(stack, StackNumber::NONE, &labels, Weight::times(running, 1));
+}
+
+/// Returns what held up the poll for most of its time.
+fn cause(poll: &Poll<'_>, running: u64) -> &'static str {
+    match poll.blocked {
+        _ if poll.locked * 2 > running => "lock",
+        None => "unknown",
+        Some(blocked) if blocked * 2 > running => "system call",
+        Some(_) => "cpu",
+    }
+}
+
+fn table() -> Option<&'static Delays> {
+    TABLE.get_or_init(|| Delays::new().ok()).as_ref()
+}
+
+/// Returns where polls have taken long, and for how long.
+pub fn snapshot() -> Rows {
+    TABLE.get().and_then(Option::as_ref).map(Delays::snapshot).unwrap_or_default()
+}
+
+/// Returns how many polls have taken long, and for how many nanoseconds together.
+pub fn totals() -> (u64, u64) {
+    (COUNT.load(Ordering::Relaxed), NANOS.load(Ordering::Relaxed))
+}
+
+/// Sets after how many nanoseconds a poll has taken long; at least 1 ms.
+pub fn set_threshold(nanos: u64) {
+    THRESHOLD.store(nanos.max(1_000_000), Ordering::Relaxed);
+}
+
+/// Starts to watch, once. Without it, polls are counted without their stacks.
+pub(super) fn watch() {
+    static STARTED: OnceLock<()> = OnceLock::new();
+    STARTED.get_or_init(|| {
+        if stacks::prepare().is_ok() && table().is_some() {
+            // Without a thread, there are no stacks.
+            drop(own_threads::spawn("flamelet-polls", watch_all));
+        }
+    });
+}
+
+fn watch_all() {
+    loop {
+        let threshold = THRESHOLD.load(Ordering::Relaxed);
+        let are_any = look(threshold);
+        std::thread::sleep(if are_any {
+            Duration::from_nanos(threshold / 2)
+        } else {
+            IDLE.min(Duration::from_nanos(threshold))
+        });
+    }
+}
+
+/// Takes the stacks of threads whose polls have taken too long; returns whether any thread polls.
+fn look(threshold: u64) -> bool {
+    let (now, mut are_any) = (clock::monotonic_nanos(), false);
+    for slot in &POLLING {
+        let since = slot.since.load(Ordering::Relaxed);
+        if since == 0 {
+            continue;
+        }
+        are_any = true;
+        let is_taken = slot.stack.load(Ordering::Relaxed) >> 32 == since & 0xffff_ffff;
+        if !is_taken && now.saturating_sub(since) >= threshold {
+            take(slot, since);
+        }
+    }
+    are_any
+}
+
+fn take(slot: &Slot, since: u64) {
+    let Some(table) = table() else { return };
+    let mut frames = Vec::new();
+    if stacks::take(slot.thread.load(Ordering::Relaxed), &mut frames)
+        && slot.since.load(Ordering::Acquire) == since
+    {
+        let stack = u64::from(table.stack(&frames).raw());
+        slot.stack.store((since & 0xffff_ffff) << 32 | stack, Ordering::Release);
+    }
+}

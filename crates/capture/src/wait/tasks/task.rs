@@ -1,0 +1,118 @@
+//! The future that is watched.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use flamelet_unwind::{Registers, live};
+
+use super::super::delays::{MAX_FRAMES, StackNumber};
+use super::super::locks;
+use super::long_polls::Poll as LongPoll;
+use super::state::{State, Times};
+use super::waker::{Borrowed, Node, Sampled};
+use super::{awaits, long_polls, pace, registry};
+use crate::clock;
+use crate::labels::LabelSet;
+
+/// A future whose awaits, times and labels are watched, see the [module](super).
+#[must_use = "futures do nothing unless polled"]
+pub struct Task<F> {
+    future: F,
+    watched: Watched,
+}
+
+/// All of a task but its future: not generic, and never pinned.
+struct Watched {
+    state: Arc<State>,
+    /// The node of the last poll, for the next one.
+    node: Option<Arc<Node>>,
+}
+
+impl<F> Task<F> {
+    /// Watches `future` under this name. While it is polled, samples of its thread carry `labels` and no others.
+    pub fn new(name: &str, labels: LabelSet, future: F) -> Self {
+        let state = Arc::new(State::new(registry::next_id(), name, labels, stack_here()));
+        registry::enter(&state);
+        long_polls::watch();
+        Self { future, watched: Watched { state, node: None } }
+    }
+
+    /// Returns how its time was spent until its last poll began or ended.
+    pub fn times(&self) -> Times {
+        self.watched.state.times()
+    }
+
+    /// Returns its number.
+    pub fn id(&self) -> u64 {
+        self.watched.state.id
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.state.end();
+        registry::leave(self.state.id);
+    }
+}
+
+/// Returns the stack of whoever makes a task.
+#[inline(never)]
+fn stack_here() -> StackNumber {
+    const OWN_FRAMES: usize = 2;
+    let Some(awaits) = awaits() else { return StackNumber::NONE };
+    let mut frames = [0; MAX_FRAMES];
+    let depth = live::unwind_here(&mut frames).depth;
+    awaits.stack(&frames[OWN_FRAMES.min(depth)..depth])
+}
+
+impl<F: Future> Future for Task<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        #[allow(unsafe_code, reason = "pinning a field needs it, short of a macro crate")]
+        // SAFETY: `future` is pinned whenever `self` is: it is never moved out of, `Task` has no `Drop`, and is `Unpin`
+        // only if `F` is. `watched` is never pinned.
+        let (future, watched) = unsafe {
+            let task = self.get_unchecked_mut();
+            (Pin::new_unchecked(&mut task.future), &mut task.watched)
+        };
+        watched.poll(future, context)
+    }
+}
+
+impl Watched {
+    #[inline(always)]
+    fn poll<F: Future>(&mut self, future: Pin<&mut F>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let start = clock::monotonic_nanos();
+        let weight = pace::sample(start);
+        let node = Node::for_poll(self.node.take(), weight.is_some(), context.waker(), &self.state);
+        self.state.begin_poll(start);
+        let _scope = self.state.labels.enter();
+        let waker = Borrowed::new(&node);
+        let mut context = Context::from_waker(&waker);
+        let running = long_polls::begin(start);
+        let locked = locks::blocked_nanos();
+        let (outcome, stack, blocked) = match weight {
+            None => {
+                let outcome = future.poll(&mut context);
+                (outcome, StackNumber::NONE, None)
+            }
+            Some(_) => {
+                let sampled = Sampled::begin(&node, Registers::here());
+                let cpu = clock::thread_cpu_nanos();
+                let outcome = future.poll(&mut context);
+                let used = clock::thread_cpu_nanos().saturating_sub(cpu);
+                let wall = clock::monotonic_nanos().saturating_sub(start);
+                (outcome, sampled.stack(), Some(wall.saturating_sub(used)))
+            }
+        };
+        let stack = if outcome.is_pending() { stack } else { StackNumber::NONE };
+        let (end, locked) = (clock::monotonic_nanos(), locks::blocked_nanos().wrapping_sub(locked));
+        self.state.end_poll(end, blocked.unwrap_or(locked), stack, weight.unwrap_or(0));
+        running.end(&LongPoll { start, end, blocked, locked, labels: &self.state.labels });
+        self.node = Some(node);
+        outcome
+    }
+}

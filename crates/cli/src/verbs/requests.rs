@@ -1,0 +1,141 @@
+//! `flamelet requests`: what the requests of a service spend their time on.
+
+use std::io::Write;
+
+use serde::Deserialize;
+
+use crate::arguments::guide::Guide;
+use crate::arguments::report::JsonArgs;
+use crate::arguments::service::Service;
+use crate::error::{Failure, Result};
+use crate::output;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    service: Service,
+    #[command(flatten)]
+    json: JsonArgs,
+}
+
+pub(crate) fn guide() -> Guide {
+    Guide {
+        about: "Show what the requests of a service spend their time on, by route",
+        examples: &[
+            ("flamelet requests http://localhost:3000", "a table, the route that took most time first"),
+            ("flamelet requests http://localhost:3000 --json", "for programs; all times in nanoseconds"),
+        ],
+        more: "Wall time = CPU + blocked (a lock or a system call holds up the thread) + awaiting (async waits) + \
+               runnable (woken, but no thread is free). The service counts since its start; it needs \
+               `.layer(flamelet::axum::layer(&profiler))` on its router."
+            .to_owned(),
+        ..Guide::default()
+    }
+}
+
+/// What a service answers.
+#[derive(Debug, Deserialize)]
+struct Answer {
+    routes: Vec<Route>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Route {
+    route: String,
+    method: String,
+    #[serde(flatten)]
+    all: Sum,
+    errors: u64,
+    p50_ns: u64,
+    p99_ns: u64,
+    max_ns: u64,
+    slowest: Sum,
+}
+
+/// Times of several requests together.
+#[derive(Debug, Deserialize)]
+struct Sum {
+    count: u64,
+    wall_ns: u64,
+    cpu_ns: u64,
+    blocked_ns: u64,
+    awaiting_ns: u64,
+    runnable_ns: u64,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let bytes = args.service.ask("requests")?;
+    let answer: Answer = serde_json::from_slice(&bytes).map_err(|error| {
+        Failure::new(format!("{}: the answer is not about requests: {error}", args.service.address()))
+    })?;
+    output::write(
+        None,
+        |out| if args.json.json { Ok(out.write_all(&bytes)?) } else { write_table(&answer, out) },
+    )
+}
+
+fn write_table(answer: &Answer, out: &mut dyn Write) -> Result<()> {
+    if answer.routes.is_empty() {
+        let hint = "no request was counted yet; the service counts those under flamelet::axum::layer";
+        return Ok(writeln!(out, "{hint}")?);
+    }
+    writeln!(
+        out,
+        "{:>9} {:>7} {:>9} {:>9} {:>9} {:>6} {:>8} {:>9} {:>9}  route",
+        "requests", "errors", "p50", "p99", "max", "CPU", "blocked", "awaiting", "runnable"
+    )?;
+    for route in &answer.routes {
+        write!(out, "{:>9} {:>7}", route.all.count, route.errors)?;
+        for nanos in [route.p50_ns, route.p99_ns, route.max_ns] {
+            write!(out, " {:>9}", time(nanos))?;
+        }
+        write_parts(&route.all, out)?;
+        writeln!(out, "  {} {}", route.method, clean(&route.route))?;
+        write!(out, "{:>47}", format!("slowest {}", route.slowest.count))?;
+        write_parts(&route.slowest, out)?;
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+fn write_parts(sum: &Sum, out: &mut dyn Write) -> Result<()> {
+    let share = |part: u64| format!("{:.1}%", 100.0 * part as f64 / sum.wall_ns.max(1) as f64);
+    let [cpu, blocked] = [sum.cpu_ns, sum.blocked_ns].map(share);
+    let [awaiting, runnable] = [sum.awaiting_ns, sum.runnable_ns].map(share);
+    Ok(write!(out, " {cpu:>6} {blocked:>8} {awaiting:>9} {runnable:>9}")?)
+}
+
+/// Returns text of a service without what could change the terminal.
+fn clean(text: &str) -> String {
+    text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
+}
+
+fn time(nanos: u64) -> String {
+    match nanos {
+        0..1_000_000 => format!("{:.1}us", nanos as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1}ms", nanos as f64 / 1e6),
+        _ => format!("{:.2}s", nanos as f64 / 1e9),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_has_the_shares_of_each_route() {
+        let text = br#"{"routes": [{"route": "/a\u001bb", "method": "GET", "count": 4, "wall_ns": 4000000, "cpu_ns": 1000000,
+            "blocked_ns": 0, "awaiting_ns": 3000000, "runnable_ns": 0, "errors": 1, "cancelled": 0, "p50_ns": 900000,
+            "p90_ns": 1, "p99_ns": 2000000000, "max_ns": 1500000, "slowest": {"count": 1, "wall_ns": 10, "cpu_ns": 10,
+            "blocked_ns": 0, "awaiting_ns": 0, "runnable_ns": 0}}]}"#;
+        let answer: Answer = serde_json::from_slice(text).expect("JSON");
+        let mut out = Vec::new();
+        write_table(&answer, &mut out).expect("written");
+        let out = String::from_utf8(out).expect("text");
+        let lines: Vec<&str> = out.lines().collect();
+        for word in ["25.0%", "75.0%", "900.0us", "2.00s", "1.5ms", "GET /a?b"] {
+            assert!(lines[1].contains(word), "{word} in {out}");
+        }
+        assert!(lines[2].contains("slowest 1") && lines[2].contains("100.0%"), "{out}");
+    }
+}

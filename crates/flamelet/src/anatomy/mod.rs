@@ -1,0 +1,15 @@
+//! What requests spend their time on, counted by route.
+
+mod json;
+mod parts;
+mod routes;
+
+pub(crate) use parts::Parts;
+pub(crate) use routes::{Requests, Route};
+
+impl Requests {
+    /// Returns all routes as JSON, the one that took most time first.
+    pub(crate) fn json(&self) -> String {
+        json::write(&self.summaries())
+    }
+}

@@ -1,0 +1,263 @@
+//! What is counted for each route.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use flamelet_capture::labels::LabelSet;
+use flamelet_capture::own_threads::unseen;
+
+use super::parts::Parts;
+
+/// More routes than this are counted together.
+const MOST_ROUTES: usize = 500;
+
+/// Longer names are cut: a template is the service's own, but may be of any length.
+const LONGEST_NAME: usize = 200;
+
+/// Wall times are counted in this many buckets, four for each doubling.
+const BUCKETS: usize = 256;
+
+/// All routes of a profiler.
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    routes: RwLock<HashMap<String, Vec<Arc<Route>>>>,
+    count: AtomicU64,
+}
+
+/// A route and method.
+pub(crate) struct Route {
+    name: String,
+    method: String,
+    pub(crate) labels: LabelSet,
+    /// The name of the tasks of its requests.
+    pub(crate) task: String,
+    errors: AtomicU64,
+    cancelled: AtomicU64,
+    longest: AtomicU64,
+    buckets: Box<[Bucket]>,
+}
+
+impl std::fmt::Debug for Route {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Route").field("task", &self.task).finish_non_exhaustive()
+    }
+}
+
+/// The requests whose wall times are about the same.
+#[derive(Debug, Default)]
+struct Bucket {
+    count: AtomicU64,
+    parts: [AtomicU64; 5],
+}
+
+impl Requests {
+    /// Returns the route with this name and method, or the one for all others.
+    pub(crate) fn route(&self, name: &str, method: &str) -> Arc<Route> {
+        if let Some(known) = self.known(name, method) {
+            return known;
+        }
+        let is_full = self.count.load(Ordering::Relaxed) >= MOST_ROUTES as u64;
+        let (name, method) = if is_full { ("(other)", "") } else { (cut(name), cut(method)) };
+        let mut routes = unseen(|| self.routes.write()).unwrap_or_else(PoisonError::into_inner);
+        let methods = routes.entry(name.to_owned()).or_default();
+        if let Some(known) = methods.iter().find(|route| route.method == method) {
+            return known.clone();
+        }
+        let route = Arc::new(Route::new(name, method));
+        methods.push(route.clone());
+        self.count.fetch_add(1, Ordering::Relaxed);
+        route
+    }
+
+    fn known(&self, name: &str, method: &str) -> Option<Arc<Route>> {
+        let routes = unseen(|| self.routes.read()).unwrap_or_else(PoisonError::into_inner);
+        routes.get(cut(name))?.iter().find(|route| route.method == cut(method)).cloned()
+    }
+
+    /// Returns all routes with a finished request, the one that took most time first.
+    pub(super) fn summaries(&self) -> Vec<Summary> {
+        let routes = unseen(|| self.routes.read()).unwrap_or_else(PoisonError::into_inner);
+        let mut summaries: Vec<Summary> = routes.values().flatten().map(|route| route.summary()).collect();
+        drop(routes);
+        summaries.retain(|summary| summary.all.count + summary.cancelled > 0);
+        summaries.sort_by(|a, b| {
+            (b.all.parts.wall, &a.route, &a.method).cmp(&(a.all.parts.wall, &b.route, &b.method))
+        });
+        summaries
+    }
+}
+
+fn cut(name: &str) -> &str {
+    let end = (0..=LONGEST_NAME.min(name.len())).rev().find(|&end| name.is_char_boundary(end));
+    &name[..end.unwrap_or(0)]
+}
+
+impl Route {
+    fn new(name: &str, method: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            method: method.to_owned(),
+            labels: LabelSet::new(
+                [("route", name), ("method", method)].into_iter().filter(|(_, text)| !text.is_empty()),
+            ),
+            task: format!("{method} {name}").trim().to_owned(),
+            errors: AtomicU64::new(0),
+            cancelled: AtomicU64::new(0),
+            longest: AtomicU64::new(0),
+            buckets: (0..BUCKETS).map(|_| Bucket::default()).collect(),
+        }
+    }
+
+    /// Counts a request that was answered.
+    pub(crate) fn answered(&self, parts: Parts, is_error: bool) {
+        let bucket = &self.buckets[bucket_of(parts.wall)];
+        bucket.count.fetch_add(1, Ordering::Relaxed);
+        for (sum, part) in bucket.parts.iter().zip(parts.array()) {
+            sum.fetch_add(part, Ordering::Relaxed);
+        }
+        self.longest.fetch_max(parts.wall, Ordering::Relaxed);
+        self.errors.fetch_add(u64::from(is_error), Ordering::Relaxed);
+    }
+
+    /// Counts a request whose client went away, or whose handler was dropped.
+    pub(crate) fn cancelled(&self) {
+        self.cancelled.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn summary(&self) -> Summary {
+        let read = |bucket: &Bucket| {
+            let sums = bucket.parts.each_ref().map(|sum| sum.load(Ordering::Relaxed));
+            Sum { count: bucket.count.load(Ordering::Relaxed), parts: Parts::of(sums) }
+        };
+        let buckets: Vec<Sum> = self.buckets.iter().map(read).collect();
+        let all = buckets.iter().fold(Sum::default(), |sum, bucket| sum.plus(bucket, 1.0));
+        Summary {
+            route: self.name.clone(),
+            method: self.method.clone(),
+            errors: self.errors.load(Ordering::Relaxed),
+            cancelled: self.cancelled.load(Ordering::Relaxed),
+            longest: self.longest.load(Ordering::Relaxed),
+            percentiles: [50, 90, 99].map(|percent| percentile(&buckets, all.count, percent)),
+            slowest: slowest(&buckets, all.count.div_ceil(100)),
+            all,
+        }
+    }
+}
+
+/// How many requests, and what they spent together.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Sum {
+    pub(super) count: u64,
+    pub(super) parts: Parts,
+}
+
+impl Sum {
+    fn plus(mut self, other: &Self, share: f64) -> Self {
+        let scale = |value: u64| if share < 1.0 { (value as f64 * share).round() as u64 } else { value };
+        self.count += scale(other.count);
+        let (own, more) = (self.parts.array(), other.parts.array());
+        self.parts = Parts::of(std::array::from_fn(|at| own[at] + scale(more[at])));
+        self
+    }
+}
+
+/// What is known about a route.
+#[derive(Clone, Debug)]
+pub(super) struct Summary {
+    pub(super) route: String,
+    pub(super) method: String,
+    pub(super) errors: u64,
+    pub(super) cancelled: u64,
+    pub(super) longest: u64,
+    /// The wall times that 50, 90 and 99 percent of the requests do not exceed.
+    pub(super) percentiles: [u64; 3],
+    pub(super) all: Sum,
+    /// The slowest hundredth of the requests.
+    pub(super) slowest: Sum,
+}
+
+/// Returns the number of the bucket of a wall time: the position of its highest bit, and the two bits below that.
+fn bucket_of(nanos: u64) -> usize {
+    let nanos = nanos.max(4);
+    let highest = 63 - nanos.leading_zeros() as usize;
+    4 * highest + (nanos >> (highest - 2) & 3) as usize
+}
+
+/// Returns the average wall time of the bucket in which this share of the requests is reached.
+fn percentile(buckets: &[Sum], total: u64, percent: u64) -> u64 {
+    let wanted = (total * percent).div_ceil(100).max(1);
+    let mut seen = 0;
+    let found = buckets.iter().find(|bucket| {
+        seen += bucket.count;
+        bucket.count > 0 && seen >= wanted
+    });
+    found.map_or(0, |bucket| bucket.parts.wall / bucket.count)
+}
+
+/// Returns the sum of the `wanted` slowest requests; of the fastest bucket among those, its share.
+fn slowest(buckets: &[Sum], wanted: u64) -> Sum {
+    let mut sum = Sum::default();
+    for bucket in buckets.iter().rev().filter(|bucket| bucket.count > 0) {
+        let missing = wanted - sum.count;
+        if missing == 0 {
+            break;
+        }
+        let share = missing.min(bucket.count) as f64 / bucket.count as f64;
+        let count = sum.count + missing.min(bucket.count);
+        sum = Sum { count, ..sum.plus(bucket, share) };
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(wall: u64) -> Parts {
+        Parts { wall, cpu: wall / 2, blocked: 0, awaiting: wall - wall / 2, runnable: 0 }
+    }
+
+    #[test]
+    fn sums_percentiles_and_the_slowest_are_what_was_counted() {
+        let requests = Requests::default();
+        let route = requests.route("/a", "GET");
+        for millis in 1..=100 {
+            route.answered(parts(millis * 1_000_000), millis == 7);
+        }
+        route.cancelled();
+        let [summary] = &requests.summaries()[..] else { panic!("one route") };
+        assert_eq!((summary.all.count, summary.errors, summary.cancelled), (100, 1, 1));
+        assert_eq!(summary.all.parts.wall, 5_050_000_000);
+        assert_eq!(summary.longest, 100_000_000);
+        for (at, exact) in [(0, 50.0), (1, 90.0), (2, 99.0)] {
+            let millis = summary.percentiles[at] as f64 / 1e6;
+            assert!((millis - exact).abs() / exact < 0.13, "{millis} for {exact}");
+        }
+        assert_eq!(summary.slowest.count, 1);
+        assert!(summary.slowest.parts.wall > 85_000_000, "{summary:?}");
+        let all = summary.all.parts;
+        assert_eq!(all.wall, all.cpu + all.blocked + all.awaiting + all.runnable);
+    }
+
+    #[test]
+    fn buckets_are_in_order_and_all_times_have_one() {
+        let times = [0, 1, 4, 5, 6, 7, 8, 1000, 1_000_000, u64::MAX / 2, u64::MAX];
+        let buckets = times.map(bucket_of);
+        assert!(buckets.is_sorted() && buckets.iter().all(|&bucket| bucket < BUCKETS), "{buckets:?}");
+    }
+
+    #[test]
+    fn a_storm_of_routes_is_bounded_and_still_counted() {
+        let requests = Requests::default();
+        for number in 0..10 * MOST_ROUTES {
+            requests.route(&format!("/{number}"), "GET").answered(parts(1000), false);
+        }
+        requests.route(&"x".repeat(100_000), "GET").answered(parts(1000), false);
+        let summaries = requests.summaries();
+        assert_eq!(summaries.len(), MOST_ROUTES + 1);
+        let total: u64 = summaries.iter().map(|summary| summary.all.count).sum();
+        assert_eq!(total, 10 * MOST_ROUTES as u64 + 1);
+        assert!(summaries.iter().all(|summary| summary.route.len() <= LONGEST_NAME));
+    }
+}

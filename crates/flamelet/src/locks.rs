@@ -1,0 +1,92 @@
+//! Lock profiles: which code waits for locks, and which code lets it wait.
+//!
+//! ```
+//! flamelet::lock_profiling!();
+//!
+//! # fn main() -> Result<(), flamelet::Error> {
+//! let profiler = flamelet::Profiler::builder().name("checkout").start()?;
+//! let waiters = profiler.block()?; // as at /debug/pprof/block
+//! let holders = profiler.mutex()?; // as at /debug/pprof/mutex
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! With the macro in the program, starting a profiler also starts counting waits: one sample for each 100 µs that a
+//! thread is blocked. [`set_rate`] changes that at run time. Seen are std's `Mutex`, `RwLock`, `Condvar`, `Once`,
+//! channels, thread parking and joins, parking_lot's locks, and everything else in Rust that waits by futex. A lock that
+//! nobody has to wait for costs nothing.
+//!
+//! Not seen: locks inside C libraries, and the locks of async code (`tokio::sync`), which block no thread.
+
+use std::time::Duration;
+
+use crate::Result;
+
+/// Lets the profiler see who waits for locks. Put it once into the program, at the top level of any module of the binary.
+///
+/// It defines the C function `syscall` in the program, through which Rust code waits for locks; all calls go on to the C
+/// library. On systems other than Linux on x86_64 and aarch64 it does nothing, and lock profiles are empty.
+///
+/// ```
+/// flamelet::lock_profiling!();
+/// # fn main() {}
+/// ```
+#[macro_export]
+macro_rules! lock_profiling {
+    () => {
+        #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+        const _: () = {
+            use ::std::ffi::c_long;
+
+            /// Takes the place of the C library's function, whose variable arguments are passed like these on the
+            /// machines above.
+            #[unsafe(no_mangle)]
+            unsafe extern "C-unwind" fn syscall(
+                number: c_long,
+                a: c_long,
+                b: c_long,
+                c: c_long,
+                d: c_long,
+                e: c_long,
+                f: c_long,
+            ) -> c_long {
+                // SAFETY: the caller's arguments are passed on as they are.
+                unsafe { $crate::locks::__syscall(number, [a, b, c, d, e, f]) }
+            }
+        };
+    };
+}
+
+#[doc(hidden)]
+#[cfg(target_os = "linux")]
+pub use flamelet_capture::wait::locks::syscall as __syscall;
+
+/// Returns whether the program has [`lock_profiling!`](crate::lock_profiling).
+pub fn is_installed() -> bool {
+    #[cfg(target_os = "linux")]
+    return flamelet_capture::wait::locks::is_installed();
+    #[cfg(not(target_os = "linux"))]
+    false
+}
+
+/// Takes one sample for each `rate` that a thread is blocked, from now on: waits that last longer are all counted,
+/// shorter ones in proportion to their length. Zero stops counting; what was counted stays in the profiles.
+///
+/// Fails if the program has no [`lock_profiling!`](crate::lock_profiling), or the rate is above an hour.
+pub fn set_rate(rate: Duration) -> Result<()> {
+    #[cfg(target_os = "linux")]
+    return flamelet_capture::wait::locks::set_rate(u64::try_from(rate.as_nanos()).unwrap_or(u64::MAX));
+    #[cfg(not(target_os = "linux"))]
+    match rate.is_zero() {
+        true => Ok(()),
+        false => Err(crate::Error::new(crate::ErrorKind::Unsupported, "locks are profiled on Linux only")),
+    }
+}
+
+/// Returns the rate; zero when waits are not counted.
+pub fn rate() -> Duration {
+    #[cfg(target_os = "linux")]
+    return Duration::from_nanos(flamelet_capture::wait::locks::rate());
+    #[cfg(not(target_os = "linux"))]
+    Duration::ZERO
+}

@@ -1,0 +1,49 @@
+//! The end of a service: captures end with it.
+
+use std::sync::{Arc, Mutex, Weak};
+
+use super::Profiler;
+use crate::lock::lock;
+use crate::task::Cancel;
+
+/// The captures that are running, and whether the service is ending.
+#[derive(Debug, Default)]
+pub(super) struct Ending {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    has_begun: bool,
+    running: Vec<Weak<Cancel>>,
+}
+
+impl Profiler {
+    /// Ends all captures in progress, so that no shutdown waits for them: each returns or delivers what it has sampled
+    /// so far. Requests for further captures are answered with 503. Call it when a graceful shutdown begins.
+    ///
+    /// Files at intervals, heap and continuous sampling go on.
+    pub fn shutdown(&self) {
+        let mut state = lock(&self.shared.ending.state);
+        state.has_begun = true;
+        let running = std::mem::take(&mut state.running);
+        drop(state);
+        running.iter().filter_map(Weak::upgrade).for_each(|capture| capture.end());
+    }
+
+    /// Lets [`Profiler::shutdown`] end the capture that `cancel` belongs to.
+    pub(crate) fn end_with_service(&self, cancel: &Arc<Cancel>) {
+        let mut state = lock(&self.shared.ending.state);
+        if state.has_begun {
+            drop(state);
+            return cancel.end();
+        }
+        state.running.retain(|capture| capture.strong_count() > 0);
+        state.running.push(Arc::downgrade(cancel));
+    }
+
+    #[cfg(feature = "http")]
+    pub(crate) fn is_ending(&self) -> bool {
+        lock(&self.shared.ending.state).has_begun
+    }
+}

@@ -1,0 +1,120 @@
+//! The tower layer that makes a task of each request.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use http::{Extensions, Request, Response};
+use tower_layer::Layer;
+use tower_service::Service;
+
+use crate::Profiler;
+use crate::anatomy::{Parts, Route};
+use crate::tasks::Task;
+
+/// Reads the template of the route from the extensions of a request, where a router has left it.
+type FindRoute = fn(&Extensions) -> Option<&str>;
+
+/// A tower layer that watches requests, see the [module](mod@crate::requests). For axum, use `flamelet::axum::layer`.
+#[derive(Clone, Debug)]
+pub struct RequestLayer {
+    profiler: Profiler,
+    route: FindRoute,
+}
+
+impl RequestLayer {
+    /// Returns a layer that counts requests for `profiler`, each under the route that `route` finds in its extensions:
+    /// a template such as `/users/{id}`, never the path of the request. Requests without one are counted together.
+    pub fn new(profiler: &Profiler, route: fn(&Extensions) -> Option<&str>) -> Self {
+        Self { profiler: profiler.clone(), route }
+    }
+}
+
+impl<S> Layer<S> for RequestLayer {
+    type Service = WatchedService<S>;
+
+    fn layer(&self, service: S) -> WatchedService<S> {
+        WatchedService { service, layer: self.clone() }
+    }
+}
+
+/// A service whose requests are watched, see [`RequestLayer`].
+#[derive(Clone, Debug)]
+pub struct WatchedService<S> {
+    service: S,
+    layer: RequestLayer,
+}
+
+impl<S, B, R> Service<Request<B>> for WatchedService<S>
+where
+    S: Service<Request<B>, Response = Response<R>>,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = Answering<S::Future>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.service.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let name = (self.layer.route)(request.extensions()).unwrap_or("(no route)");
+        let requests = &self.layer.profiler.shared().requests;
+        let route = requests.route(name, request.method().as_str());
+        // Handlers may begin their work before they are polled.
+        let scope = route.labels.enter();
+        let answering = self.service.call(request);
+        drop(scope);
+        let task = Task::new(&route.task, route.labels.clone(), answering);
+        Answering { task, route: Counting(Some(route)) }
+    }
+}
+
+/// The future of a watched request.
+#[must_use = "futures do nothing unless polled"]
+pub struct Answering<F> {
+    task: Task<F>,
+    route: Counting,
+}
+
+impl<F> std::fmt::Debug for Answering<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Answering").field("route", &self.route.0).finish_non_exhaustive()
+    }
+}
+
+/// The route that the request is not counted for yet.
+struct Counting(Option<Arc<Route>>);
+
+impl Drop for Counting {
+    fn drop(&mut self) {
+        if let Some(route) = self.0.take() {
+            route.cancelled();
+        }
+    }
+}
+
+impl<F, R, E> Future for Answering<F>
+where
+    F: Future<Output = Result<Response<R>, E>>,
+{
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        #[allow(unsafe_code, reason = "pinning a field needs it, short of a macro crate")]
+        // SAFETY: `task` is pinned whenever `self` is: it is never moved out of, `Answering` has no `Drop`, and is `Unpin`
+        // only if the task is. `route` is never pinned.
+        let (mut task, counting) = unsafe {
+            let this = self.get_unchecked_mut();
+            (Pin::new_unchecked(&mut this.task), &mut this.route)
+        };
+        let outcome = task.as_mut().poll(context);
+        if let Poll::Ready(answer) = &outcome
+            && let Some(route) = counting.0.take()
+        {
+            let is_error = answer.as_ref().map_or(true, |answer| answer.status().is_server_error());
+            route.answered(Parts::of_task(&task), is_error);
+        }
+        outcome
+    }
+}

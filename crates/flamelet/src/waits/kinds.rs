@@ -1,0 +1,119 @@
+//! What a thread waited for, as far as its stack tells.
+
+use flamelet_capture::wait::{Row, Rows};
+
+use super::names::Names;
+use crate::Profiler;
+
+/// What a thread waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Mutex,
+    RwLock,
+    Condvar,
+    Channel,
+    Once,
+    Join,
+    Park,
+}
+
+/// Words in the names of functions, innermost first in every stack, and what they mean. The first that matches counts.
+const WORDS: &[(&str, Kind)] = &[
+    ("mutex::futex::", Kind::Mutex),
+    ("raw_mutex::", Kind::Mutex),
+    ("ReentrantLock", Kind::Mutex),
+    ("rwlock::futex::", Kind::RwLock),
+    ("raw_rwlock::", Kind::RwLock),
+    ("condvar::", Kind::Condvar),
+    ("::Condvar", Kind::Condvar),
+    ("mpmc::", Kind::Channel),
+    ("mpsc::", Kind::Channel),
+    ("crossbeam_channel::", Kind::Channel),
+    ("once::futex::", Kind::Once),
+    ("::Once::", Kind::Once),
+    ("OnceLock", Kind::Once),
+    ("JoinHandle", Kind::Join),
+    ("thread::park", Kind::Park),
+    ("Parker::park", Kind::Park),
+];
+
+/// How many frames from the leaf are looked at.
+const FRAMES: usize = 12;
+
+impl Kind {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Mutex => "mutex",
+            Self::RwLock => "rwlock",
+            Self::Condvar => "condvar",
+            Self::Channel => "channel",
+            Self::Once => "once",
+            Self::Join => "join",
+            Self::Park => "park",
+        }
+    }
+
+    /// Returns whether somebody holds it while others wait.
+    pub(super) fn is_lock(self) -> bool {
+        matches!(self, Self::Mutex | Self::RwLock | Self::Once)
+    }
+
+    fn of_function(name: &str) -> Option<Self> {
+        WORDS.iter().find(|(word, _)| name.contains(word)).map(|&(_, kind)| kind)
+    }
+
+    /// Returns the kind of a stack with these functions, leaf first. A channel or a join parks its thread, so a parked
+    /// thread may turn out to be one of those further out.
+    fn of_stack<'a>(names: impl Iterator<Item = &'a str>) -> Option<Self> {
+        let mut found = None;
+        for kind in names.filter_map(Self::of_function) {
+            match kind {
+                Self::Park => found = found.or(Some(kind)),
+                _ => return Some(kind),
+            }
+        }
+        found
+    }
+}
+
+/// The functions near the leaves of some stacks.
+pub(super) struct Kinds {
+    names: Names,
+}
+
+impl Kinds {
+    pub(super) fn of(profiler: &Profiler, rows: &Rows) -> Self {
+        Self { names: Names::of(profiler, rows.iter().flat_map(|row| leaves(row).iter().copied())) }
+    }
+
+    pub(super) fn of_row(&self, row: &Row) -> Option<Kind> {
+        Kind::of_stack(self.names.on(leaves(row)))
+    }
+}
+
+fn leaves(row: &Row) -> &[u64] {
+    &row.stack[..row.stack.len().min(FRAMES)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_innermost_function_tells_and_a_channel_is_more_than_a_park() {
+        let of = |names: &[&str]| Kind::of_stack(names.iter().copied()).map(Kind::name);
+        let futex = "std::sys::pal::unix::futex::futex_wait";
+        assert_eq!(
+            of(&[futex, "std::sys::sync::mutex::futex::Mutex::lock_contended", "app::main"]),
+            Some("mutex")
+        );
+        assert_eq!(of(&["parking_lot::raw_mutex::RawMutex::lock_slow"]), Some("mutex"));
+        assert_eq!(of(&[futex, "std::sys::sync::rwlock::futex::RwLock::read_contended"]), Some("rwlock"));
+        assert_eq!(of(&["parking_lot::condvar::Condvar::wait_until_internal"]), Some("condvar"));
+        let recv = ["std::thread::park", "std::sync::mpmc::list::Channel<T>::recv", "app::main"];
+        assert_eq!(of(&recv), Some("channel"));
+        assert_eq!(of(&["std::thread::park", "app::main"]), Some("park"));
+        assert_eq!(of(&[futex, "app::main"]), None);
+        assert_eq!(of(&[]), None);
+    }
+}

@@ -1,0 +1,140 @@
+//! Profiles of waiting: locks and who holds them, awaits, and the tasks that live.
+
+mod idle;
+mod kinds;
+mod names;
+mod tasks;
+
+use flamelet_capture::profile::Profile;
+use flamelet_capture::wait::{self, Row, Rows, Side};
+
+use crate::{Error, ErrorKind, Profiler, Result, locks};
+use kinds::{Kind, Kinds};
+pub(crate) use tasks::{task_profile, task_text};
+
+/// Which waits a profile shows, and by which stacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WaitView {
+    /// Waits of threads, by the stack that waited.
+    Block,
+    /// Waits for locks, by the stack that held the lock and let go of it.
+    Mutex,
+    /// Awaits of tasks.
+    Await,
+    /// Polls that took long.
+    Blocked,
+}
+
+impl WaitView {
+    /// Returns a copy of what was counted so far.
+    pub(crate) fn rows(self) -> Rows {
+        match self {
+            Self::Block | Self::Mutex => wait::locks::snapshot(),
+            Self::Await => wait::tasks::snapshot(),
+            Self::Blocked => wait::tasks::long_polls::snapshot(),
+        }
+    }
+
+    /// Makes a profile of `rows`, with names.
+    pub(crate) fn profile(self, profiler: &Profiler, rows: &Rows) -> Profile {
+        let profile = match self {
+            Self::Await => wait::profile(rows, Side::Waiter, "awaits", |_| None),
+            Self::Blocked => wait::profile(rows, Side::Waiter, "polls", |_| None),
+            Self::Block | Self::Mutex => self.lock_profile(profiler, rows),
+        };
+        profiler.complete(profile, profiler.shared().settings.symbolize)
+    }
+
+    fn lock_profile(self, profiler: &Profiler, rows: &Rows) -> Profile {
+        let kinds = Kinds::of(profiler, rows);
+        let label = |row: &Row| kinds.of_row(row).map(|kind| ("kind", kind.name()));
+        if self == Self::Block {
+            return wait::profile(rows, Side::Waiter, "contentions", label);
+        }
+        let held = rows.filtered(|row| kinds.of_row(row).is_none_or(Kind::is_lock));
+        wait::profile(&held, Side::Releaser, "contentions", label)
+    }
+}
+
+impl Profiler {
+    /// Returns where threads were blocked since the start, and for how long, as at `/debug/pprof/block`: locks, condition
+    /// variables, channels, joins. The label `kind` says which, where the stack tells. Needs
+    /// [`lock_profiling!`](crate::lock_profiling).
+    pub fn block(&self) -> Result<Profile> {
+        self.wait_profile(WaitView::Block)
+    }
+
+    /// Returns where locks were released for which others had waited since the start, and how long they had waited, as
+    /// at `/debug/pprof/mutex`. Needs [`lock_profiling!`](crate::lock_profiling).
+    pub fn mutex(&self) -> Result<Profile> {
+        self.wait_profile(WaitView::Mutex)
+    }
+
+    /// Returns where tasks have awaited since the start, and for how long, as at `/debug/pprof/await`.
+    pub fn awaits(&self) -> Profile {
+        WaitView::Await.profile(self, &WaitView::Await.rows())
+    }
+
+    /// Returns where tasks have held up the executor since the start, by polls that took longer than
+    /// [`blocked_threshold`](crate::ProfilerBuilder::blocked_threshold), as at `/debug/pprof/blocked`. The label `cause`
+    /// says by what.
+    pub fn blocked_polls(&self) -> Profile {
+        WaitView::Blocked.profile(self, &WaitView::Blocked.rows())
+    }
+
+    /// Returns where all threads are during the next `duration`, running or not, as at `/debug/pprof/wall`. Blocks the
+    /// calling thread meanwhile. Idle threads of tokio and rayon are left out; a comment counts them.
+    ///
+    /// Threads are looked at 20 times a second. A thread that has run since the last look gets a signal, which may end a
+    /// system call that the kernel does not restart, such as `epoll_wait`, with `EINTR`.
+    pub fn wall(&self, duration: std::time::Duration) -> Result<Profile> {
+        let cancel = std::sync::Arc::default();
+        let clock = look_around(&cancel, duration, WALL_FREQUENCY)?;
+        Ok(wall_profile(self, clock))
+    }
+
+    /// Returns the tasks that live, by where they await, as at `/debug/pprof/goroutine`.
+    pub fn live_tasks(&self) -> Profile {
+        task_profile(self)
+    }
+
+    fn wait_profile(&self, view: WaitView) -> Result<Profile> {
+        if !locks::is_installed() {
+            return Err(Error::new(ErrorKind::NotEnabled, NO_HOOK));
+        }
+        Ok(view.profile(self, &view.rows()))
+    }
+}
+
+/// How often threads are looked at in a second.
+pub(crate) const WALL_FREQUENCY: u32 = 20;
+
+/// Looks at all threads for `duration`, or until the service ends.
+#[cfg(any(feature = "cpu", feature = "heap"))]
+pub(crate) fn look_around(
+    cancel: &std::sync::Arc<crate::task::Cancel>,
+    duration: std::time::Duration,
+    frequency: u32,
+) -> Result<wait::wall::WallClock> {
+    use std::time::{Duration, Instant};
+
+    let mut clock = wait::wall::WallClock::start()?;
+    let (start, period) = (Instant::now(), Duration::from_secs(1) / frequency.max(1));
+    clock.look();
+    while start.elapsed() < duration && !cancel.is_ended() {
+        cancel.sleep(period.min(duration.saturating_sub(start.elapsed())))?;
+        clock.look();
+    }
+    Ok(clock)
+}
+
+/// Makes the profile, without idle threads.
+pub(crate) fn wall_profile(profiler: &Profiler, clock: wait::wall::WallClock) -> Profile {
+    let idle = idle::Idle::of(profiler, clock.stacks());
+    let profile = clock.finish(|stack| idle.is_idle(stack));
+    profiler.complete(profile, profiler.shared().settings.symbolize)
+}
+
+/// Why there are no lock profiles.
+pub(crate) const NO_HOOK: &str =
+    "lock profiling is not enabled in this service: it needs `flamelet::lock_profiling!()` in the program";

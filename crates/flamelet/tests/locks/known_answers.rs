@@ -1,0 +1,269 @@
+//! Each kind of lock: counts and delays are what the program itself has measured, with the right stacks on both sides.
+
+use std::sync::mpsc;
+use std::sync::{Condvar, Mutex, OnceLock, RwLock};
+
+use crate::contention::{ROUNDS, Truth, alone, contend, find, profiler};
+use crate::pprof::{lacks_pprof, run_pprof};
+
+/// Checks the waits of one primitive, whose functions are in the module `name`: `waits` and `releases`.
+#[track_caller]
+fn check(name: &str, kind: &str, is_lock: bool, run: impl FnOnce() -> Truth) {
+    let _alone = alone();
+    let profiler = profiler();
+    let waits = || find(&profiler.block().expect("installed"), &format!("{name}::waits"));
+    let releases = || find(&profiler.mutex().expect("installed"), &format!("{name}::releases"));
+    let before = (waits(), releases());
+    let truth = run();
+    let block = waits().minus(&before.0);
+    assert_eq!(block.count, i64::from(ROUNDS), "{name}: {block:?}, {truth:?}");
+    assert!(block.delay >= truth.at_least && block.delay <= truth.waited, "{name}: {block:?}, {truth:?}");
+    assert_eq!(block.kinds, [kind], "{name}");
+    let mutex = releases().minus(&before.1);
+    if is_lock {
+        assert_eq!((mutex.count, mutex.delay), (block.count, block.delay), "{name}: the other side");
+    } else {
+        assert_eq!(mutex.count, 0, "{name}: nobody holds it");
+    }
+}
+
+/// Defines a module with the two sides of a contention.
+macro_rules! sides {
+    ($module:ident, |$shared:ident: &$type:ty, $meanwhile:ident| $hold:block, $wait:expr) => {
+        mod $module {
+            #[allow(unused_imports, reason = "some name their types in full")]
+            use super::*;
+
+            #[inline(never)]
+            pub(super) fn releases($shared: &$type, $meanwhile: &dyn Fn()) {
+                $hold
+                std::hint::black_box(());
+            }
+
+            #[inline(never)]
+            pub(super) fn waits(shared: &$type) {
+                let wait: fn(&$type) = $wait;
+                wait(shared);
+                std::hint::black_box(());
+            }
+        }
+    };
+}
+
+sides!(
+    std_mutex,
+    |lock: &Mutex<u32>, meanwhile| {
+        let mut held = lock.lock().expect("no panic");
+        *held += 1;
+        meanwhile();
+        drop(held);
+    },
+    |lock| *lock.lock().expect("no panic") += 1
+);
+
+sides!(
+    std_read,
+    |lock: &RwLock<u32>, meanwhile| {
+        let held = lock.write().expect("no panic");
+        meanwhile();
+        drop(held);
+    },
+    |lock| drop(lock.read().expect("no panic"))
+);
+
+sides!(
+    std_write,
+    |lock: &RwLock<u32>, meanwhile| {
+        let held = lock.read().expect("no panic");
+        meanwhile();
+        drop(held);
+    },
+    |lock| drop(lock.write().expect("no panic"))
+);
+
+sides!(
+    parking_mutex,
+    |lock: &parking_lot::Mutex<u32>, meanwhile| {
+        let held = lock.lock();
+        meanwhile();
+        drop(held);
+    },
+    |lock| *lock.lock() += 1
+);
+
+sides!(
+    parking_read,
+    |lock: &parking_lot::RwLock<u32>, meanwhile| {
+        let held = lock.write();
+        meanwhile();
+        drop(held);
+    },
+    |lock| drop(lock.read())
+);
+
+sides!(
+    parking_write,
+    |lock: &parking_lot::RwLock<u32>, meanwhile| {
+        let held = lock.read();
+        meanwhile();
+        drop(held);
+    },
+    |lock| drop(lock.write())
+);
+
+type Signal = (Mutex<bool>, Condvar);
+
+sides!(
+    condition,
+    |signal: &Signal, meanwhile| {
+        meanwhile();
+        *signal.0.lock().expect("no panic") = true;
+        signal.1.notify_one();
+    },
+    |signal| {
+        let mut is_set = signal.0.lock().expect("no panic");
+        while !*is_set {
+            is_set = signal.1.wait(is_set).expect("no panic");
+        }
+        *is_set = false;
+    }
+);
+
+type Channel = (mpsc::Sender<u32>, Mutex<mpsc::Receiver<u32>>);
+
+sides!(
+    channel,
+    |channel: &Channel, meanwhile| {
+        meanwhile();
+        channel.0.send(1).expect("it is received");
+    },
+    |channel| {
+        let receiver = channel.1.lock().expect("no panic");
+        receiver.recv().expect("it is sent");
+    }
+);
+
+#[test]
+fn a_mutex_of_std() {
+    let lock = Mutex::new(0);
+    check("std_mutex", "mutex", true, || {
+        contend(|meanwhile| std_mutex::releases(&lock, meanwhile), || std_mutex::waits(&lock))
+    });
+}
+
+#[test]
+fn a_lock_of_std_for_readers_and_writers() {
+    let lock = RwLock::new(0);
+    check("std_read", "rwlock", true, || {
+        contend(|meanwhile| std_read::releases(&lock, meanwhile), || std_read::waits(&lock))
+    });
+    check("std_write", "rwlock", true, || {
+        contend(|meanwhile| std_write::releases(&lock, meanwhile), || std_write::waits(&lock))
+    });
+}
+
+#[test]
+fn locks_of_parking_lot() {
+    let lock = parking_lot::Mutex::new(0);
+    check("parking_mutex", "mutex", true, || {
+        contend(|meanwhile| parking_mutex::releases(&lock, meanwhile), || parking_mutex::waits(&lock))
+    });
+    let lock = parking_lot::RwLock::new(0);
+    check("parking_read", "rwlock", true, || {
+        contend(|meanwhile| parking_read::releases(&lock, meanwhile), || parking_read::waits(&lock))
+    });
+    check("parking_write", "rwlock", true, || {
+        contend(|meanwhile| parking_write::releases(&lock, meanwhile), || parking_write::waits(&lock))
+    });
+}
+
+#[test]
+fn a_condition_variable_and_a_channel() {
+    let signal = Signal::default();
+    check("condition", "condvar", false, || {
+        contend(|meanwhile| condition::releases(&signal, meanwhile), || condition::waits(&signal))
+    });
+    let (sender, receiver) = mpsc::channel();
+    let both = (sender, Mutex::new(receiver));
+    check("channel", "channel", false, || {
+        contend(|meanwhile| channel::releases(&both, meanwhile), || channel::waits(&both))
+    });
+}
+
+mod labelled {
+    #[inline(never)]
+    pub(super) fn waits(lock: &std::sync::Mutex<u32>) {
+        let _scope = flamelet::labels! { route = "/checkout" };
+        *lock.lock().expect("no panic") += 1;
+        std::hint::black_box(());
+    }
+}
+
+#[test]
+fn a_wait_carries_the_labels_and_the_thread_of_the_waiter() {
+    let _alone = alone();
+    let profiler = profiler();
+    let lock = Mutex::new(0);
+    contend(|meanwhile| std_mutex::releases(&lock, meanwhile), || labelled::waits(&lock));
+    let profile = profiler.block().expect("installed");
+    let labels: Vec<(&str, &str)> = profile
+        .samples()
+        .flat_map(|sample| profile.labels(sample.labels))
+        .map(|label| (profile.string(label.key), profile.string(label.text)))
+        .collect();
+    assert!(labels.contains(&("route", "/checkout")), "{labels:?}");
+    assert!(labels.iter().any(|(key, _)| *key == "thread"), "{labels:?}");
+}
+
+/// Of short waits some are sampled, and stand for the others.
+#[test]
+fn at_a_coarse_rate_long_waits_are_still_exact() {
+    static LOCK: OnceLock<Mutex<u32>> = OnceLock::new();
+    let _alone = alone();
+    let profiler = profiler();
+    flamelet::locks::set_rate(crate::contention::HELD / 2).expect("installed");
+    let before = find(&profiler.block().expect("installed"), "std_mutex::waits");
+    let lock = LOCK.get_or_init(Mutex::default);
+    let truth = contend(|meanwhile| std_mutex::releases(lock, meanwhile), || std_mutex::waits(lock));
+    let after = find(&profiler.block().expect("installed"), "std_mutex::waits");
+    assert_eq!(after.count - before.count, i64::from(ROUNDS), "each is longer than the rate");
+    let delay = after.delay - before.delay;
+    assert!(delay >= truth.at_least && delay <= truth.waited, "{delay:?}, {truth:?}");
+}
+
+#[test]
+fn rates_that_make_no_sense_are_refused_and_zero_stops() {
+    use std::time::Duration;
+
+    let _alone = alone();
+    let profiler = profiler();
+    assert!(flamelet::locks::set_rate(Duration::MAX).is_err());
+    assert_eq!(flamelet::locks::rate(), Duration::from_nanos(1), "it stays as it was");
+    flamelet::locks::set_rate(Duration::ZERO).expect("off");
+    let before = find(&profiler.block().expect("installed"), "std_mutex::waits");
+    let lock = Mutex::new(0);
+    contend(|meanwhile| std_mutex::releases(&lock, meanwhile), || std_mutex::waits(&lock));
+    assert_eq!(find(&profiler.block().expect("installed"), "std_mutex::waits"), before);
+}
+
+#[test]
+fn go_reads_both_profiles_and_seconds_give_the_difference() {
+    if lacks_pprof() {
+        return;
+    }
+    let _alone = alone();
+    let profiler = profiler();
+    let server = profiler.serve("127.0.0.1:0").expect("serves");
+    let lock = Mutex::new(0);
+    contend(|meanwhile| std_mutex::releases(&lock, meanwhile), || std_mutex::waits(&lock));
+    let url = |path: &str| format!("http://{}/debug/pprof/{path}", server.address());
+    for (path, function) in [("block", "std_mutex::waits"), ("mutex", "std_mutex::releases")] {
+        let top = run_pprof(&["-top", "-nodecount=1000", "-nodefraction=0"], &url(path));
+        assert!(top.contains("Type: delay") && top.contains(function), "{path}: {top}");
+    }
+    let text = run_pprof(&["-raw"], &url("block?debug=1"));
+    assert!(text.contains("std_mutex::waits"), "{text}");
+    // Nothing of this test's locks is waited for during that second.
+    let delta = run_pprof(&["-top", "-nodecount=1000", "-nodefraction=0"], &url("block?seconds=1"));
+    assert!(!delta.contains("std_mutex::waits"), "{delta}");
+}

@@ -1,0 +1,141 @@
+//! The anatomy of requests: four parts that add up, and the planted one dominates.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use axum::Router;
+use axum::routing::get;
+
+use super::*;
+
+/// The CPU time that the handlers themselves have measured.
+static BURNT: AtomicU64 = AtomicU64::new(0);
+
+async fn awaits() {
+    tokio::time::sleep(WAIT).await;
+}
+
+async fn blocks() {
+    std::thread::sleep(WAIT);
+}
+
+async fn burns() {
+    let start = thread_cpu();
+    while thread_cpu() - start < WAIT {
+        std::hint::black_box((0..1000u64).fold(0, |sum, number| std::hint::black_box(sum ^ number)));
+    }
+    BURNT.fetch_add((thread_cpu() - start).as_nanos() as u64, Ordering::Relaxed);
+}
+
+async fn fails() -> axum::http::StatusCode {
+    axum::http::StatusCode::INTERNAL_SERVER_ERROR
+}
+
+#[allow(unsafe_code, reason = "reads a clock")]
+fn thread_cpu() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes to the `timespec` above.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Sends a request and returns the body of the answer.
+fn ask(address: SocketAddr, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).expect("a connection");
+    stream.set_read_timeout(Some(DEADLINE)).expect("a deadline");
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").expect("sent");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("an answer");
+    text.split_once("\r\n\r\n").expect("a head").1.to_owned()
+}
+
+/// A number of a route, out of the JSON that is one line for each route.
+#[track_caller]
+fn number(json: &str, route: &str, name: &str) -> u64 {
+    let start = format!("{{\"route\": \"{route}\", ");
+    let line =
+        json.lines().find(|line| line.starts_with(&start)).unwrap_or_else(|| panic!("{route}: {json}"));
+    let (_, rest) = line.split_once(&format!("\"{name}\": ")).expect("the number is there");
+    rest.split([',', '}']).next().and_then(|digits| digits.parse().ok()).expect("a number")
+}
+
+#[test]
+fn four_parts_add_up_and_the_planted_one_dominates() {
+    let (profiler, runtime) = (profiler(), runtime());
+    let app = Router::new()
+        .route("/awaits/{id}", get(awaits))
+        .route("/blocks", get(blocks))
+        .route("/burns", get(burns))
+        .route("/fails", get(fails))
+        .layer(flamelet::axum::layer(&profiler))
+        .merge(flamelet::axum::router(profiler.clone()));
+    let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).expect("a port");
+    let address = listener.local_addr().expect("bound");
+    runtime.spawn(async move { axum::serve(listener, app).await });
+    std::thread::scope(|scope| {
+        for client in 0..4 {
+            scope.spawn(move || {
+                for round in 0..ROUNDS {
+                    ask(address, &format!("/awaits/{client}-{round}"));
+                    ask(address, "/blocks");
+                    ask(address, "/burns");
+                    ask(address, "/fails");
+                    ask(address, &format!("/nothing/{client}-{round}"));
+                }
+            });
+        }
+    });
+    let json = ask(address, "/debug/pprof/requests");
+    assert_eq!(json, profiler.requests_json());
+    let requests = u64::from(4 * ROUNDS);
+    for route in ["/awaits/{id}", "/blocks", "/burns", "/fails"] {
+        assert_eq!(number(&json, route, "count"), requests, "{route}: {json}");
+        let parts =
+            ["cpu_ns", "blocked_ns", "awaiting_ns", "runnable_ns"].map(|part| number(&json, route, part));
+        assert_eq!(number(&json, route, "wall_ns"), parts.iter().sum::<u64>(), "{route}: {json}");
+    }
+    let least = WAIT.as_nanos() as u64 * requests;
+    // The timer runs from some moment of the poll that makes it.
+    let awaiting = ["awaiting_ns", "cpu_ns", "blocked_ns"].map(|part| number(&json, "/awaits/{id}", part));
+    assert!(awaiting[0] > 0 && awaiting.iter().sum::<u64>() >= least, "{json}");
+    assert!(number(&json, "/blocks", "blocked_ns") >= least, "{json}");
+    assert_eq!(number(&json, "/blocks", "awaiting_ns"), 0, "{json}");
+    let burnt = BURNT.load(Ordering::Relaxed);
+    assert!(burnt >= least && number(&json, "/burns", "cpu_ns") >= burnt, "{burnt}: {json}");
+    assert_eq!(number(&json, "/fails", "errors"), requests, "{json}");
+    assert!(!json.contains("/nothing/"), "paths are no routes: {json}");
+}
+
+/// A request whose client hangs up is counted as such, and not among the others.
+#[test]
+fn a_request_that_is_dropped_is_cancelled() {
+    use tower_layer::Layer;
+    use tower_service::Service;
+
+    #[derive(Clone)]
+    struct Never;
+
+    impl Service<axum::http::Request<()>> for Never {
+        type Response = axum::http::Response<()>;
+        type Error = std::convert::Infallible;
+        type Future = std::future::Pending<Result<Self::Response, Self::Error>>;
+
+        fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Self::Error>> {
+            std::task::Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, _: axum::http::Request<()>) -> Self::Future {
+            std::future::pending()
+        }
+    }
+
+    let profiler = profiler();
+    let layer = flamelet::requests::RequestLayer::new(&profiler, |_| Some("/never"));
+    let answering = layer.layer(Never).call(axum::http::Request::new(()));
+    assert!(flamelet::tasks::all().iter().any(|task| task.name == "GET /never"));
+    drop(answering);
+    let json = profiler.requests_json();
+    assert_eq!((number(&json, "/never", "count"), number(&json, "/never", "cancelled")), (0, 1));
+    assert!(!flamelet::tasks::all().iter().any(|task| task.name == "GET /never"));
+}
