@@ -115,7 +115,7 @@ fn authorization_hosts_and_other_sites_hold_here_too() {
     for host in ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:6060", "a@b@c"] {
         with(&format!("Host: {host}\r\nX-Key: 1\r\n")).assert_refused(403, "localhost");
     }
-    with("Host: localhost\r\nX-Key: 1\r\nSec-Fetch-Site: cross-site\r\n").assert_refused(403, "another site");
+    with("Host: localhost\r\nX-Key: 1\r\nSec-Fetch-Site: cross-site\r\n").assert_refused(403, "other sites");
     let named = Handler::new(profiler()).hosts(["proxy.internal"]).serve("127.0.0.1:0").expect("serves");
     let proxied = "GET /debug/pprof/cmdline HTTP/1.1\r\nHost: proxy.internal\r\n\r\n";
     assert_eq!(ask(connect(&named), proxied).status, 200);
