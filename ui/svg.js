@@ -76,7 +76,8 @@
         covered = box.x + box.width;
       }
     }
-    element("matched").textContent = pattern ? `matched ${((100 * matched) / root.width).toFixed(2)}%` : "";
+    const folded = document.querySelector("#boxes > .chain") ? ", without folded frames" : "";
+    element("matched").textContent = pattern ? `matched ${((100 * matched) / root.width).toFixed(2)}%${folded}` : "";
   }
 
   for (const box of boxes) {

@@ -120,7 +120,7 @@ export function patternsOf(palette) {
     [canvas.width, canvas.height] = [6, 6];
     const context = canvas.getContext("2d");
     if (!context) return null;
-    context.globalAlpha = 0.3;
+    context.globalAlpha = 0.2;
     context.fillStyle = context.strokeStyle = palette.ink;
     draw(context);
     return context.createPattern(canvas, "repeat");

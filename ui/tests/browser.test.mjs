@@ -400,6 +400,43 @@ test("the frames of others are one box that opens", async () => {
   await closed(page);
 });
 
+/** The rows and the area of the boxes that a page of this size shows of a flame graph. */
+function shownOf(payload, { width, rows }) {
+  const count = payload.parent.length;
+  const [depth, x, next] = [new Array(count).fill(0), new Array(count).fill(0), new Array(count).fill(0)];
+  const kindOf = (at) => (payload.name[at] < 0 ? "" : payload.chains.includes(payload.name[at]) ? "chain" : payload.owner_kinds[payload.owner[payload.name[at]]]);
+  const [names, area] = [Array.from({ length: rows }, () => []), { all: 0, yours: 0 }];
+  for (let at = 0; at < count; at++) {
+    const parent = payload.parent[at];
+    if (parent >= 0) {
+      [depth[at], x[at]] = [depth[parent] + 1, next[parent]];
+      next[parent] += payload.weight[at];
+    }
+    next[at] = x[at];
+    if (depth[at] >= rows || payload.name[at] < 0 || (payload.weight[at] * width) / payload.weight[0] < 0.5) continue;
+    names[depth[at]].push([kindOf(at), payload.names[payload.name[at]]]);
+    area.all += payload.weight[at];
+    if (kindOf(at) === "yours" || kindOf(parent) === "yours") area.yours += payload.weight[at];
+  }
+  return { names, area };
+}
+
+test("the demo opens on its own functions", async () => {
+  const address = await served("file", path.join(root, "testdata/demo-cpu.pb.gz"));
+  const page = await opened(address, { viewport: { width: 1500, height: 950 } });
+  const height = await page.evaluate(() => document.querySelector(".flame canvas").clientHeight);
+  const payload = await page.evaluate(() => fetch("api/flame?w=1500").then((answer) => answer.json()));
+  const { names, area } = shownOf(payload, { width: 1500, rows: Math.floor(height / ROW) });
+  const own = names.slice(0, 5).flat().filter(([kind]) => kind === "yours").map(([, name]) => name);
+  for (const name of ["primes", "count_primes", "words", "count_words"]) assert.ok(own.some((other) => other.includes(`demo::service::${name}`)), `${name} in ${own.join(", ")}`);
+  assert.ok(area.yours >= area.all / 2, `${area.yours} of ${area.all}`);
+  const whole = await page.evaluate(() => fetch("api/flame?w=1500&fold=all").then((answer) => answer.json()));
+  const everything = shownOf(whole, { width: 1500, rows: Math.floor(height / ROW) });
+  assert.equal(everything.names.slice(0, 5).flat().filter(([kind]) => kind === "yours").length, 0, "without folding there is none of it");
+  await shot(page, "demo");
+  await closed(page);
+});
+
 test("what is said to be yours is, and stays so", async () => {
   const page = await opened(service);
   const field = "input[aria-label^='Your code']";

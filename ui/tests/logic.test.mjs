@@ -91,6 +91,10 @@ test("long Rust names are shortened to what is read first", () => {
   assert.equal(shortName("tokio::runtime::context::run_task"), "context::run_task");
   assert.equal(shortName("a::b::c::{{closure}}"), "b::c::{{closure}}");
   assert.equal(shortName("main"), "main");
+  assert.equal(shortName("std::map<int, shop::Cart>::operator[](std::__cxx11::basic_string<char>&&)"), "map::operator[]");
+  assert.equal(shortName("shop::total(shop::Cart const&) const"), "shop::total");
+  assert.equal(shortName("shop::{lambda(int)#1}::operator()(int) const"), "{lambda(int)#1}::operator()");
+  assert.equal(shortName("main.(*Cart).Add"), "main.(*Cart).Add");
   const measure = (text) => text.length * 10;
   assert.equal(fittedName("a::bb::cc", 90, measure), "a::bb::cc");
   assert.equal(fittedName("aaaa::bb::cc", 60, measure), "bb::cc");

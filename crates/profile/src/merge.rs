@@ -485,6 +485,19 @@ impl Profile {
     }
 
     /// Keeps the samples for which `keep` is set, and their events.
+    /// Keeps the samples that have this text label or, if `has` is false, those that do not.
+    pub fn keep_labelled(&mut self, key: &str, text: &str, has: bool) {
+        let wanted = self.strings.find(key).zip(self.strings.find(text));
+        let is_labelled = |set: usize| {
+            let labels = self.labels(LabelSetId::from_index(set));
+            wanted.is_some_and(|wanted| labels.iter().any(|label| (label.key, label.text) == wanted))
+        };
+        let sets: Vec<bool> = (0..self.label_set_count()).map(is_labelled).collect();
+        let of_set = |set: &LabelSetId| sets.get(set.index()).copied().unwrap_or(false) == has;
+        let keep: Vec<bool> = self.samples.labels.iter().map(of_set).collect();
+        self.retain_samples(&keep);
+    }
+
     pub(crate) fn retain_samples(&mut self, keep: &[bool]) {
         if keep.iter().all(|&keep| keep) {
             return;

@@ -10,8 +10,10 @@ fn cpu() -> String {
 
 #[test]
 fn svg_is_the_call_graph_as_in_pprof() {
-    let graph = run_flamelet(["graph", &cpu()]);
+    let graph = run_flamelet(["graph", "--all-frames", &cpu()]);
     assert_eq!(run_flamelet(["pprof", "-svg", &cpu()]).stdout, graph.stdout);
+    let folded = run_flamelet(["graph", &cpu()]);
+    assert!(folded.stdout.contains("[folded: std]") && !graph.stdout.contains("[folded: "));
     let flame = run_flamelet(["flame", "--title", "flamelet", &cpu()]);
     assert_eq!(run_flamelet(["pprof", "-flamegraph", &cpu()]).stdout, flame.stdout);
     assert!(graph.stdout != flame.stdout && flame.stdout.contains("<svg"));
@@ -29,7 +31,7 @@ fn web_leaves_a_picture_for_the_browser() {
     let path = done.stderr.split("Wrote ").nth(1).and_then(|rest| rest.split(';').next()).expect("a path");
     assert!(path.starts_with(folder.to_str().expect("UTF-8")) && path.ends_with(".svg"), "{path}");
     let picture = std::fs::read_to_string(path).expect("it stays");
-    assert_eq!(picture, run_flamelet(["graph", &cpu()]).stdout);
+    assert_eq!(picture, run_flamelet(["graph", "--all-frames", &cpu()]).stdout);
 }
 
 /// For every flag of pprof that flamelet does not have, the message says what to use instead, and never another tool.

@@ -83,3 +83,30 @@ fn what_is_mine_is_charged() {
     let rows = groups["rows"].as_array().expect("rows");
     assert!(rows.iter().any(|row| row["name"].as_str().is_some_and(|name| name.starts_with("runtime."))));
 }
+
+#[test]
+fn pictures_open_on_your_code() {
+    let demo = profiles::committed("demo-cpu").display().to_string();
+    let folded = run_flamelet(["flame", &demo]).stdout;
+    assert!(
+        folded.contains("<g class=\"chain\"><title>tokio · ")
+            && folded.contains("demo::service::count_primes")
+    );
+    let whole = run_flamelet(["flame", "--all-frames", &demo]).stdout;
+    assert!(!whole.contains("class=\"chain\"") && whole.contains("tokio::runtime::task::raw::poll"));
+    let mine = run_flamelet(["flame", "--mine", "^tokio::", &demo]);
+    assert!(mine.stdout.contains("<g class=\"yours\"><title>tokio::runtime::"), "{}", mine.stderr);
+    let nothing = run_flamelet(["flame", "--mine", "no such thing", &demo]);
+    assert!(
+        nothing.stderr.contains("--mine 'no such thing' matches no function and no file"),
+        "{}",
+        nothing.stderr
+    );
+    let graph = run_flamelet(["graph", &demo]).stdout;
+    assert!(graph.contains("[folded: tokio]"));
+    let text = run_flamelet(["tree", &demo]).stdout;
+    assert!(!text.contains("[folded: "), "what mirrors pprof is folded only when asked");
+    let wrong = run_flamelet(["view", "--no-browser", "--mine", "(", &demo]);
+    assert_eq!(wrong.status, Some(2));
+    assert!(wrong.stderr.contains("mine: '(' is not a regular expression"), "{}", wrong.stderr);
+}

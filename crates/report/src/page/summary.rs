@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use flamelet_profile::filter::FilterOptions;
 use flamelet_profile::{LabelSetId, Profile};
 use flamelet_symbol::owner::Owners;
 use serde::Serialize;
@@ -10,12 +11,15 @@ use super::about::counts_memory;
 use super::labels::escaped_pattern;
 use crate::by::{Group, Grouping, by};
 use crate::explain::{Explanation, explain};
+use crate::heap::{LIFETIMES, TEMPORARY, lifetimes_of_sets};
 use crate::info::{Verdict, info};
+use crate::options::{ReportKind, ReportOptions};
 use crate::report::Report;
-use crate::stacks::base_label_sets;
+use crate::stacks::{DIFF_BASE_LABEL, base_label_sets};
 
 /// The most rows of a list.
 const MAX_ROWS: usize = 10;
+const TEMPORARY_TITLE: &str = "Who allocates and frees at once";
 /// The most points of the heap's size over time.
 const MAX_POINTS: usize = 400;
 
@@ -55,8 +59,17 @@ pub struct Summary {
     size: Option<SizeOverTime>,
 }
 
-/// Sums up the sample type at `sample_type`.
+/// Sums up the sample type at `sample_type`; of a difference, its new side.
 pub fn summary(profile: &Arc<Profile>, owners: &Owners, sample_type: usize) -> Summary {
+    if !base_label_sets(profile).contains(&true) {
+        return summary_of(profile, owners, sample_type);
+    }
+    let mut new = Profile::clone(profile);
+    new.keep_labelled(DIFF_BASE_LABEL, "true", false);
+    summary_of(&Arc::new(new), owners, sample_type)
+}
+
+fn summary_of(profile: &Arc<Profile>, owners: &Owners, sample_type: usize) -> Summary {
     let report = |sample_type| Report::unfiltered(Arc::clone(profile), sample_type, MAX_ROWS);
     let chosen = report(sample_type);
     let info = info(profile);
@@ -69,6 +82,7 @@ pub fn summary(profile: &Arc<Profile>, owners: &Owners, sample_type: usize) -> S
         let found = profile.sample_types().iter().position(|value| profile.string(value.kind) == *kind);
         lists.extend(found.map(|at| list(&report(at), Grouping::Yours, title, owners)));
     }
+    lists.extend(temporary(profile, owners).filter(|_| has_memory));
     lists.push(list(&chosen, Grouping::Crate, "Crates and libraries", owners));
     let threads = list(&chosen, Grouping::Thread, "Threads", owners);
     if threads.rows.len() > 1 {
@@ -93,7 +107,7 @@ const MEMORY: &[(&str, &str)] = &[
     ("growth_space", "Whose memory grows"),
     ("peak_space", "Who held memory at the peak"),
     ("alloc_space", "Who allocates"),
-    ("temporary_objects", "Who allocates and frees at once"),
+    ("temporary_objects", TEMPORARY_TITLE),
     ("freed_space", "Whose memory was freed"),
 ];
 
@@ -108,6 +122,22 @@ fn list(report: &Report, grouping: Grouping, title: &'static str, owners: &Owner
         without_yours: groups.without_yours,
         rows: groups.rows,
     }
+}
+
+/// Returns who allocates memory that is freed before its thread allocates anything else, if lifetimes are known.
+fn temporary(profile: &Arc<Profile>, owners: &Owners) -> Option<SummaryList> {
+    let is_temporary = lifetimes_of_sets(profile).contains(&Some(TEMPORARY));
+    let options = ReportOptions {
+        sample_index: "freed_objects".to_owned(),
+        filters: FilterOptions {
+            tag_focus: format!("lifetime=^{}$", LIFETIMES[TEMPORARY]),
+            ..Default::default()
+        },
+        node_count: Some(MAX_ROWS),
+        ..ReportOptions::default()
+    };
+    let report = is_temporary.then(|| Report::new(Profile::clone(profile), &options, ReportKind::Explain));
+    report?.ok().map(|report| list(&report, Grouping::Yours, TEMPORARY_TITLE, owners))
 }
 
 /// Returns the label that names threads, as the start of a filter.
@@ -126,7 +156,7 @@ fn size_over_time(profile: &Profile) -> Option<SizeOverTime> {
     let timeline = profile.timeline.as_ref()?;
     let value_type = profile.sample_types().get(timeline.value_type)?;
     // Events of other types are not sizes, but what was counted in a moment.
-    if profile.string(value_type.kind) != "snapshot_space" || base_label_sets(profile).contains(&true) {
+    if profile.string(value_type.kind) != "snapshot_space" {
         return None;
     }
     let mut points: Vec<(u64, i64)> = Vec::new();

@@ -171,6 +171,8 @@ fn evidence<'p>(profile: &'p Profile, mappings: &[Owner]) -> Vec<Evidence<'p>> {
             by_path: match name {
                 // What the compiler and the C library put before a program's own `main`.
                 "_start" => Some(PathOwner::Std),
+                // The allocator's entry points, which a macro puts into the program.
+                name if name.starts_with("__rustc::") || name.starts_with("__rust_") => Some(PathOwner::Std),
                 "main" if is_rust_program && file.is_empty() => Some(PathOwner::Std),
                 _ => path::owner(file).filter(|_| !is_label(file)),
             },

@@ -57,6 +57,7 @@ fn a_rust_service() {
             (SHOP, "__rust_alloc", "", "std"),
             (SHOP, "main", "", "std"),
             (SHOP, "_start", "", "std"),
+            (SHOP, "__rustc::__rust_alloc", "/home/me/shop/src/main.rs", "std"),
             // The frame of a label, by which samples are grouped.
             ("", "cart::show", "route", "unknown"),
         ],

@@ -598,7 +598,7 @@ function patternsOf(palette) {
     [canvas.width, canvas.height] = [6, 6];
     const context = canvas.getContext("2d");
     if (!context) return null;
-    context.globalAlpha = 0.3;
+    context.globalAlpha = 0.2;
     context.fillStyle = context.strokeStyle = palette.ink;
     draw(context);
     return context.createPattern(canvas, "repeat");
@@ -643,7 +643,7 @@ function shortName(name) {
 
 /** @param {string} name */
 function shortened(name) {
-  const plain = withoutGenerics(name);
+  const plain = withoutArguments(withoutGenerics(name));
   const steps = plain.split("::").filter((step) => step !== "");
   if (steps.length <= 2) return plain;
   const last = steps[steps.length - 1];
@@ -703,6 +703,23 @@ function fittedName(name, width, measure) {
   if (whole <= width) return short;
   const room = Math.floor((short.length * width) / whole) - 1;
   return room < 2 ? "" : `${short.slice(0, room)}…`;
+}
+
+/**
+ * A C++ name without its arguments; other names are left as they are.
+ * @param {string} name @returns {string}
+ */
+function withoutArguments(name) {
+  const text = name.replace(/ const$/, "");
+  if (!text.endsWith(")")) return name;
+  let depth = 0;
+  for (let at = text.length - 1; at > 0; at--) {
+    if (text[at] === ")") depth++;
+    if (text[at] !== "(" || --depth > 0) continue;
+    const before = text.slice(0, at);
+    return before.endsWith("operator") || before.endsWith(".") ? name : before;
+  }
+  return name;
 }
 // canvas.js
 // A flame graph on a canvas: drawing, finding the box under the mouse, zoom by wheel, keys.
