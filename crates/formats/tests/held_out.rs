@@ -35,7 +35,7 @@ fn default_kind(profile: &Profile) -> &str {
 fn perf_script_without_indentation_has_the_same_stacks() {
     let text = String::from_utf8(bytes("perf-script.txt")).expect("text");
     // The last line is cut.
-    let (whole, _) = text.rsplit_once('\n').expect("several lines");
+    let (whole, _) = text.trim_end().rsplit_once('\n').expect("several lines");
     let bare: Vec<&str> = whole.lines().map(str::trim).collect();
     let (whole, bare) = (
         open_bytes(whole.as_bytes(), Format::PerfScript).profile,

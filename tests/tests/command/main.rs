@@ -1,5 +1,6 @@
 //! flamelet's own command line: its verbs, its options, its sources, its help.
 
+mod compare;
 mod fetch;
 mod heap;
 mod help;
