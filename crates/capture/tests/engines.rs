@@ -233,7 +233,7 @@ fn a_thread_that_blocks_the_signal_is_named() {
     drop(end);
     blocks.join().expect("no panic");
     let comments: Vec<&str> = profile.comments().collect();
-    let is_named = |comment: &&str| comment.contains("block SIGPROF (now: ") && comment.contains("blocks-it");
+    let is_named = |comment: &&str| comment.contains("block SIGPROF (at the moment: ") && comment.contains("blocks-it");
     assert!(comments.iter().any(is_named), "{comments:?}");
     assert!(
         !comments.iter().any(|comment| comment.contains("flamelet")),
@@ -370,7 +370,7 @@ fn a_choice_that_comes_too_late_is_reported() {
     let said = |session: cpu::Session| {
         let profile = session.finish();
         assert_eq!(engine_of(&profile), "timer");
-        let remarks = profile.comments().filter(|comment| comment.contains("was asked for"));
+        let remarks = profile.comments().filter(|comment| comment.contains("was requested"));
         remarks.map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(said(second), ["engine setitimer was requested while timer was running"]);
@@ -387,7 +387,7 @@ fn a_larger_buffer_requested_too_late_is_reported() {
     let second = cpu::start(&larger).expect("starts").finish();
     let said = |name: &str| says(&second, &format!("{name} = 16384 was requested while "));
     assert!(said("max_depth") && said("buffered_samples"), "{:?}", second.comments().collect::<Vec<_>>());
-    assert!(!says(&first.finish(), "was asked for"));
+    assert!(!says(&first.finish(), "was requested"));
 }
 
 #[test]
