@@ -3,6 +3,7 @@
 mod cycles;
 mod edges;
 mod features;
+mod guests;
 mod stale;
 mod targets;
 
@@ -34,6 +35,7 @@ pub(crate) fn fast(tally: &mut Tally) -> Outcome {
     run::heading("crate edges, module cycles and documents");
     edges::check()?;
     cycles::check()?;
+    guests::check()?;
     stale::check(tally)?;
     if installed("clippy", tally) {
         run::step("clippy", workspace::cargo().args(CLIPPY))?;
