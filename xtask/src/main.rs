@@ -4,15 +4,18 @@
 
 mod bench;
 mod check;
+mod dist;
 mod fuzz;
 mod gates;
 mod golang;
 mod processes;
+mod release;
 mod run;
 mod skips;
 mod tally;
 mod test;
 mod tools;
+mod wheels;
 mod workspace;
 
 use std::process::ExitCode;
@@ -62,6 +65,19 @@ const COMMANDS: &[Command] = &[
        --quick             tiny runs that only check that everything works
 ",
         run: bench::run,
+    },
+    Command {
+        name: "dist",
+        usage: "  dist                     make what a release needs under target/dist: crates, tarball, .deb, bill of materials
+       --no-crates         leave out packaging and building every crate
+",
+        run: dist::run,
+    },
+    Command {
+        name: "release",
+        usage: "  release VERSION          give every crate this version, and the changelog a heading for it
+",
+        run: release::run,
     },
     Command {
         name: "tools",

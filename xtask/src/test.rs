@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::golang::Golang;
 use crate::tally::{Tally, Watch};
-use crate::{Failure, Outcome, check, gates, run, skips, tools, workspace};
+use crate::{Failure, Outcome, check, gates, run, skips, tools, wheels, workspace};
 
 /// Variables that every suite gets.
 pub(crate) type Environment = Vec<(&'static str, OsString)>;
@@ -81,6 +81,7 @@ fn prepare(install: bool) -> Result<Environment, Failure> {
     let golang = Golang::prepare(install)?;
     let mut environment: Environment =
         golang.environment().into_iter().map(|(name, value)| (name, value.into_os_string())).collect();
+    environment.push(("FLAMELET_MCP_CLIENT", wheels::mcp_client(install)?.into_os_string()));
     environment.push(("FLAMELET_BIN", workspace::target().join("debug/flamelet").into_os_string()));
     Ok(environment)
 }
