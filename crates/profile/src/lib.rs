@@ -56,7 +56,7 @@ pub use model::{
 };
 pub use number_units::number_units;
 pub use observations::{Observations, Observed};
-pub use open_regular::open_regular;
+pub use open_regular::{is_below, open_below, open_regular, real_path};
 pub use rows::InternedLists;
 pub use strings::StringTable;
 pub use timeline::{Event, Quality, Thread, Timeline};

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Opens a file whose name comes from elsewhere (a profile, a binary's link, a listing) for reading. Fails, without
 /// waiting, if it is not a regular file but a pipe, a device or a folder. Empty files fail too, because some files of
@@ -13,6 +13,37 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     let file = open_unless_special(path)?;
     check(&file)?;
     Ok(file)
+}
+
+/// Like [`open_regular()`], but fails unless the real path of the opened file is below one of `folders`, which are real
+/// paths themselves. It makes no difference what is renamed meanwhile.
+pub fn open_below(path: &Path, folders: &[PathBuf]) -> io::Result<File> {
+    let file = open_regular(path)?;
+    let is_inside = real_path(&file, path).is_some_and(|real| has_parent(&real, folders));
+    let outside =
+        || io::Error::new(io::ErrorKind::PermissionDenied, "is outside of the folders that may be read");
+    is_inside.then_some(file).ok_or_else(outside)
+}
+
+/// Returns whether the real path of a file is below one of `folders`, which are real paths themselves.
+pub fn is_below(path: &Path, folders: &[PathBuf]) -> bool {
+    path.canonicalize().is_ok_and(|real| has_parent(&real, folders))
+}
+
+fn has_parent(real: &Path, folders: &[PathBuf]) -> bool {
+    folders.iter().any(|folder| real.starts_with(folder))
+}
+
+/// Returns the path of an open file, however it was opened.
+#[cfg(target_os = "linux")]
+pub fn real_path(file: &File, _: &Path) -> Option<PathBuf> {
+    use std::os::fd::AsRawFd;
+    std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+pub fn real_path(_: &File, path: &Path) -> Option<PathBuf> {
+    path.canonicalize().ok()
 }
 
 fn check(file: &File) -> io::Result<()> {

@@ -11,6 +11,7 @@
 
 use std::path::{Path, PathBuf};
 
+use flamelet_profile::is_below;
 use object::Object;
 
 use crate::buildid::BuildId;
@@ -40,6 +41,9 @@ pub struct Search {
     pub root: Option<PathBuf>,
     /// The servers to ask for debug files, and how. Ignored without the feature `debuginfod`.
     pub servers: Servers,
+    /// Open only files whose real path is below one of these folders, whatever a profile or a binary names: for
+    /// profiles that come from others. The running kernel's symbols are not read either.
+    pub only_below: Option<Vec<PathBuf>>,
 }
 
 impl Default for Search {
@@ -51,6 +55,7 @@ impl Default for Search {
             debug_folders: vec![PathBuf::from("/usr/lib/debug")],
             root: None,
             servers: Servers::default(),
+            only_below: None,
         }
     }
 }
@@ -77,6 +82,11 @@ impl Search {
         search
     }
 
+    /// Returns whether a file may be opened.
+    pub(crate) fn may_open(&self, path: &Path) -> bool {
+        self.only_below.as_ref().is_none_or(|folders| is_below(path, folders))
+    }
+
     /// Finds the files for `wanted`.
     pub fn locate(&self, wanted: &Wanted<'_>) -> Located {
         let mut found = Located::default();
@@ -101,6 +111,7 @@ impl Search {
             .iter()
             .map(|path| (path.clone(), Trust::Name))
             .chain(self.folders.iter().flat_map(|folder| in_folder(folder, wanted)))
+            .filter(|(path, _)| self.may_open(path))
             .collect();
         // The binary and its debug file have the same id, and both are useful.
         for (path, _) in named.iter().filter(|(path, _)| wanted.is_exactly(path)) {
@@ -146,6 +157,9 @@ impl Search {
             Some(root) => root.join(wanted.path.strip_prefix("/").unwrap_or(wanted.path)),
             None => wanted.path.to_owned(),
         };
+        if !self.may_open(&path) {
+            return None;
+        }
         match build_id_of(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => {
@@ -177,7 +191,8 @@ impl Search {
         let system = self.debug_folders.iter().map(|folder| folder.join(".build-id").join(&name));
         let named =
             self.folders.iter().flat_map(|folder| [folder.join(".build-id").join(&name), folder.join(&name)]);
-        named.chain(system).find(|path| has_id(path, id) && has_debug_info(path))
+        let mut candidates = named.chain(system).filter(|path| self.may_open(path));
+        candidates.find(|path| has_id(path, id) && has_debug_info(path))
     }
 
     fn debug_by_link(&self, found: &mut Located) -> Option<PathBuf> {
@@ -194,7 +209,8 @@ impl Search {
             .map(|debug| debug.join(absolute.strip_prefix("/").unwrap_or(&absolute)).join(name));
         let named = self.folders.iter().map(|folder| folder.join(name));
         let candidates = [folder.join(name), folder.join(".debug").join(name)];
-        for path in candidates.into_iter().chain(system).chain(named) {
+        let candidates = candidates.into_iter().chain(system).chain(named);
+        for path in candidates.filter(|path| self.may_open(path)) {
             match image_of(&path).map(|debug| crc32(&debug)) {
                 Some(Some(sum)) if sum == checksum => return Some(path),
                 Some(_) if path != binary => found
@@ -231,14 +247,14 @@ impl Search {
         };
         let Some(id) = BuildId::from_bytes(id) else { return };
         let linked = std::str::from_utf8(name).ok().map(|name| user.parent().unwrap_or(user).join(name));
-        let by_link = linked.filter(|path| has_id(path, &id));
+        let by_link = linked.filter(|path| self.may_open(path) && has_id(path, &id));
         let name = id.debug_path();
         let mut by_id = self
             .debug_folders
             .iter()
             .map(|folder| folder.join(".build-id").join(&name))
             .chain(self.folders.iter().map(|folder| folder.join(".build-id").join(&name)));
-        found.supplement = by_link.or_else(|| by_id.find(|path| has_id(path, &id)));
+        found.supplement = by_link.or_else(|| by_id.find(|path| self.may_open(path) && has_id(path, &id)));
         if found.supplement.is_none() {
             found
                 .warnings

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Component, Path, PathBuf};
 
-use flamelet_profile::{Profile, open_regular};
+use flamelet_profile::{Profile, open_regular, real_path};
 
 use crate::symbolize::{MappingSummary, Symbolizer};
 use crate::{Error, ErrorKind, Result, buildid};
@@ -148,18 +148,6 @@ fn is_plain(path: &Path, real: &Path) -> bool {
     let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
     let plain = folder.zip(path.file_name()).map(|(folder, name)| folder.join(name));
     !has_parent && plain.as_deref() == Some(real)
-}
-
-/// Returns the path of an open file, however it was opened.
-#[cfg(target_os = "linux")]
-fn real_path(file: &File, _: &Path) -> Option<PathBuf> {
-    use std::os::fd::AsRawFd;
-    std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()
-}
-
-#[cfg(not(target_os = "linux"))]
-fn real_path(_: &File, path: &Path) -> Option<PathBuf> {
-    path.canonicalize().ok()
 }
 
 /// Returns the source folders of the installed toolchains.

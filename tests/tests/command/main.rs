@@ -6,6 +6,7 @@ mod heap;
 mod help;
 mod jemalloc;
 mod json;
+mod mcp;
 mod own_options;
 mod pprof;
 mod readme;

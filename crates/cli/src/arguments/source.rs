@@ -138,6 +138,7 @@ impl FetchArgs {
             tls_key: self.tls_key.clone(),
             insecure: self.insecure,
             max_bytes: 0,
+            follows_no_redirects: false,
         }
     }
 }
@@ -148,6 +149,7 @@ impl SymbolArgs {
             skip: self.symbolize == Symbolize::None,
             force: self.symbolize == Symbolize::Force,
             binaries: self.binaries.binary.clone(),
+            only_below: None,
         }
     }
 }

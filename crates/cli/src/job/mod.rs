@@ -136,9 +136,28 @@ pub(crate) fn answer_to(
     if is_text {
         output::text::keep_rows_apart(&mut profile, destination);
     }
+    let report = report(question, profile, ask)?;
+    write(is_text, destination, |out| answer(question, report, ask, out))
+}
+
+/// Writes the text that answers a question about a profile that is already open, escaped.
+pub(crate) fn answer_as_text(
+    question: &Question,
+    mut profile: Profile,
+    ask: &Ask<'_>,
+    out: &mut dyn Write,
+) -> Result<()> {
+    output::text::keep_rows_apart(&mut profile, None);
+    output::text::plainly(out, |out| match question {
+        Question::Info | Question::Comments => about(question, &profile, ask.json, out),
+        _ => answer(question, report(question, profile, ask)?, ask, out),
+    })
+}
+
+fn report(question: &Question, profile: Profile, ask: &Ask<'_>) -> Result<Report> {
     let report = Report::new(profile, &shaped(ask.options, question), question.command())?;
     report.warnings.iter().for_each(|warning| note!("{warning}"));
-    write(is_text, destination, |out| answer(question, report, ask, out))
+    Ok(report)
 }
 
 /// Returns the options that the question needs: to tell whose code a function is takes its file.
@@ -186,7 +205,7 @@ fn answer(question: &Question, report: Report, ask: &Ask<'_>, mut out: &mut dyn 
         Question::Dot | Question::Graph if json => write_json(&graph::graph(&report), out),
         Question::Dot => Ok(dot::write_text(&report, &mut out)?),
         Question::Graph => Ok(out.write_all(graph_svg::svg(&report).as_bytes())?),
-        Question::List(expression) => list::write(&report, expression, json, out),
+        Question::List(expression) => list::write(&report, expression, ask, out),
         Question::Disasm(expression) => disasm::write(&report, expression, ask.symbols, json, out),
         Question::Flame(Picture::Html, options) => {
             let options = flame_options(options, &report);

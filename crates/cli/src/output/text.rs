@@ -14,11 +14,16 @@ pub(crate) fn write(path: Option<&Path>, produce: impl FnOnce(&mut dyn Write) ->
         if is_file(path) {
             return produce(out);
         }
-        let mut plain = Plain { out, begun: Vec::new() };
-        let produced = produce(&mut plain);
-        plain.finish()?;
-        produced
+        plainly(out, produce)
     })
+}
+
+/// Passes on what is written, escaped.
+pub(crate) fn plainly(out: &mut dyn Write, produce: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
+    let mut plain = Plain { out, begun: Vec::new() };
+    let produced = produce(&mut plain);
+    plain.finish()?;
+    produced
 }
 
 /// Puts names of functions and files on one line each: a name with a line break could pass for a row of its own.

@@ -27,6 +27,8 @@ pub(crate) struct FetchOptions {
     pub(crate) insecure: bool,
     /// The most bytes to accept.
     pub(crate) max_bytes: u64,
+    /// Take an answer that leads to another address as a failure.
+    pub(crate) follows_no_redirects: bool,
 }
 
 const CPU_PATH: &str = "/debug/pprof/profile";
@@ -180,6 +182,9 @@ fn agent(url: &ProfileUrl, options: &FetchOptions, wait: Duration) -> Result<ure
         .timeout_global(Some(wait))
         .http_status_as_error(false)
         .tls_config(tls.build());
+    if options.follows_no_redirects {
+        config = config.max_redirects(0);
+    }
     if is_on_this_machine(&url.url) {
         config = config.proxy(None);
     }

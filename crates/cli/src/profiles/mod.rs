@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use flamelet_profile::{Budget, ErrorKind, Limits, Profile, merge_within, pprof};
 use flamelet_report::stacks::DIFF_BASE_LABEL;
+use flamelet_symbol::locate::Search;
 
 use crate::error::{About, Failure, Result};
 use crate::output;
@@ -30,8 +31,31 @@ pub(crate) struct SourceOptions {
     /// Do not keep the times of samples in memory, because the report does not use them.
     pub(crate) without_times: bool,
     pub(crate) symbols: SymbolOptions,
-    /// Sources come from a folder's listing, not from the user: only regular files are opened.
-    pub(crate) only_regular_files: bool,
+    /// Which files may be opened.
+    pub(crate) files: Files,
+}
+
+/// Which files may be opened as profiles.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Files {
+    /// All: the user names them.
+    #[default]
+    Any,
+    /// Regular files: their names come from a folder's listing.
+    Regular,
+    /// Regular files whose real path is below one of these folders: somebody else names them.
+    Below(Vec<PathBuf>),
+}
+
+impl Files {
+    fn open(&self, path: &Path) -> io::Result<File> {
+        match self {
+            // A path from the user may be a pipe: `/dev/stdin`, or a shell's `<(command)`.
+            Self::Any => File::open(path),
+            Self::Regular => flamelet_profile::open_regular(path),
+            Self::Below(folders) => flamelet_profile::open_below(path, folders),
+        }
+    }
 }
 
 /// Where names come from.
@@ -43,6 +67,8 @@ pub(crate) struct SymbolOptions {
     pub(crate) force: bool,
     /// Binaries and folders with debug files.
     pub(crate) binaries: Vec<PathBuf>,
+    /// Read only files below these folders, whatever a profile names, and nothing that the environment names.
+    pub(crate) only_below: Option<Vec<PathBuf>>,
 }
 
 /// A profile, and notes on how it was opened.
@@ -68,7 +94,7 @@ impl Default for SourceOptions {
             limits: Limits::PERSON,
             without_times: false,
             symbols: SymbolOptions::default(),
-            only_regular_files: false,
+            files: Files::Any,
         }
     }
 }
@@ -164,6 +190,7 @@ impl SourceOptions {
         let mut options = flamelet_formats::FormatOptions::default();
         options.limits = self.limits;
         options.timeline = !self.without_times;
+        options.only_below = self.symbols.only_below.clone();
         let read = match self.reader(source)? {
             ProfileInput::File(file) => flamelet_formats::read_file(&file, &options),
             ProfileInput::Stream(stream) => flamelet_formats::read(stream, &options),
@@ -207,8 +234,7 @@ impl SourceOptions {
             let message = "this is not the URL of a service; expected http://HOST:PORT";
             return Err(Failure::new(format!("{source}: {message}")));
         }
-        let open = if self.only_regular_files { flamelet_profile::open_regular } else { open_any };
-        let file = open(path).about(source)?;
+        let file = self.files.open(path).about(source)?;
         if file.metadata().about(source)?.is_dir() {
             return Err(Failure::new(format!("{source}: this is a folder; give the profiles in it")));
         }
@@ -241,7 +267,10 @@ impl SymbolOptions {
 impl SymbolOptions {
     /// Returns where and how to look for names.
     pub(crate) fn symbolizer_options(&self) -> flamelet_symbol::symbolize::SymbolizeOptions {
-        let search = flamelet_symbol::locate::Search::from_environment();
+        let search = match &self.only_below {
+            None => Search::from_environment(),
+            Some(folders) => Search { only_below: Some(folders.clone()), ..Search::default() },
+        };
         let mut options =
             flamelet_symbol::symbolize::SymbolizeOptions { search, force: self.force, ..Default::default() };
         for path in &self.binaries {
@@ -259,11 +288,6 @@ fn needs_symbols(profile: &Profile) -> bool {
 /// Returns whether a source is a service rather than a file.
 pub(crate) fn is_service(source: &str) -> bool {
     fetch::profile_url(source, None).is_some() && !Path::new(source).exists()
-}
-
-/// A path from the user may be a pipe: `/dev/stdin`, or a shell's `<(command)`.
-fn open_any(path: &Path) -> io::Result<File> {
-    File::open(path)
 }
 
 /// Returns whether a file is a binary.

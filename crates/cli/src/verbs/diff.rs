@@ -1,9 +1,9 @@
 //! `flamelet diff`: what changed between two profiles, or two sides of several runs each.
 
 use clap::ValueHint;
-use flamelet_profile::unit;
+use flamelet_profile::{Profile, unit};
 use flamelet_report::diff::{Comparison, Diff, Run, diff};
-use flamelet_report::{Report, ReportKind, Sort};
+use flamelet_report::{Report, ReportKind, ReportOptions, Sort};
 use flamelet_symbol::owner::Owners;
 
 use crate::arguments::compare::ComparedArgs;
@@ -86,11 +86,21 @@ pub(crate) fn compare<T: Takes>(args: &PairArgs<T>, comparison: Comparison) -> R
     let source = args.compared.read.options([&base[..], &new[..]].concat());
     source.note_unused();
     let (base, new) = (runs(args, &source, &base)?, runs(args, &source, &new)?);
+    compare_runs(&base, &new, options, Comparison { normalize: args.normalize, ..comparison })
+}
+
+/// Compares the runs of two sides.
+pub(crate) fn compare_runs(
+    base: &[Run],
+    new: &[Run],
+    options: &ReportOptions,
+    comparison: Comparison,
+) -> Result<Diff> {
     if let Some(first) = base.first() {
-        base.iter().chain(&new).try_for_each(|run| check_same_kind(first.report(), run.report()))?;
+        base.iter().chain(new).try_for_each(|run| check_same_kind(first.report(), run.report()))?;
     }
     let by_cum = options.sort == Sort::Cum;
-    Ok(diff(&base, &new, &Comparison { by_cum, normalize: args.normalize, ..comparison }))
+    Ok(diff(base, new, &Comparison { by_cum, ..comparison }))
 }
 
 fn runs<T: Takes>(args: &PairArgs<T>, source: &SourceOptions, files: &[String]) -> Result<Vec<Run>> {
@@ -100,13 +110,18 @@ fn runs<T: Takes>(args: &PairArgs<T>, source: &SourceOptions, files: &[String]) 
         let mut notes = Vec::new();
         let profile = source.open_one(file, &mut notes)?;
         notes.iter().for_each(|note| note!("{note}"));
-        // Before filters and grouping take the paths of functions away.
-        let owners = Owners::of(&profile, |_, _| false);
-        let run = Run::new(profile, owners, |profile| Report::new(profile, options, T::REPORT))?;
-        run.report().warnings.iter().for_each(|warning| note!("{warning}"));
-        runs.push(run);
+        runs.push(run_of(profile, options, T::REPORT)?);
     }
     Ok(runs)
+}
+
+/// Returns a profile as one run of a side.
+pub(crate) fn run_of(profile: Profile, options: &ReportOptions, kind: ReportKind) -> Result<Run> {
+    // Before filters and grouping take the paths of functions away.
+    let owners = Owners::of(&profile, |_, _| false);
+    let run = Run::new(profile, owners, |profile| Report::new(profile, options, kind))?;
+    run.report().warnings.iter().for_each(|warning| note!("{warning}"));
+    Ok(run)
 }
 
 /// Refuses profiles in different units: nanoseconds and bytes can be subtracted, but the result means nothing.

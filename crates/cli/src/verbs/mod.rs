@@ -20,6 +20,7 @@ mod heap;
 mod info;
 mod list;
 mod man;
+mod mcp;
 mod merge;
 mod peek;
 mod pprof;
@@ -101,6 +102,7 @@ verbs! {
     recover => Recover,
     view => View,
     demo => Demo,
+    mcp => Mcp,
     pprof => Pprof,
     completions => Completions,
     man => Man,

@@ -44,7 +44,7 @@ impl Args {
         SourceOptions {
             sources: self.sources.sources.clone(),
             fetch: self.fetch.options(),
-            symbols: SymbolOptions { skip: false, force: self.force, binaries },
+            symbols: SymbolOptions { skip: false, force: self.force, binaries, ..SymbolOptions::default() },
             limits: self.memory.limits(),
             ..SourceOptions::default()
         }

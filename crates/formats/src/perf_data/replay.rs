@@ -118,7 +118,7 @@ impl Replay<'_> {
             processes: Processes::within(budget),
             thread_names: HashMap::default(),
             tasks: HashMap::default(),
-            images: Images::default(),
+            images: Images::new(options),
             remembered: 0,
             problems: Problems::default(),
             sums: Vec::new(),

@@ -12,7 +12,7 @@ use crate::file::Bytes;
 use crate::frame::Frame;
 use crate::image::Image;
 use crate::limits::Limits;
-use crate::locate::{Located, Wanted};
+use crate::locate::{Located, Search, Wanted};
 use crate::names::NameTable;
 use crate::symbolize::core::{Parts, mini_debug_info};
 use crate::symbolize::options::{ModuleName, SymbolizeOptions};
@@ -51,6 +51,8 @@ struct Files {
     index: Option<Arc<UnitIndex>>,
     located: Located,
     wanted_path: PathBuf,
+    /// Which of the files that the debug information names may be opened.
+    search: Search,
 }
 
 impl KnownModule {
@@ -81,7 +83,7 @@ impl KnownModule {
 
     fn find(&mut self, name: &ModuleName, options: &SymbolizeOptions) -> SymbolSource {
         if kernel::is_kernel(&name.path) {
-            self.open_kernel(name)
+            self.open_kernel(name, options)
         } else if name.path == "[vdso]" {
             self.open_vdso(name)
         } else {
@@ -89,7 +91,10 @@ impl KnownModule {
         }
     }
 
-    fn open_kernel(&mut self, name: &ModuleName) -> SymbolSource {
+    fn open_kernel(&mut self, name: &ModuleName, options: &SymbolizeOptions) -> SymbolSource {
+        if options.search.only_below.is_some() {
+            return SymbolSource::Missing;
+        }
         if kernel::is_another(&name.build_id) {
             self.warnings.push(format!(
                 "{}: the profile is from another kernel, so its functions cannot be named",
@@ -131,6 +136,7 @@ impl KnownModule {
             supplement: open(&located.supplement),
             only_symbols: options.only_symbols_of_libraries && is_of_a_library(&located, name, options),
             wanted_path: PathBuf::from(&name.path),
+            search: options.search.clone(),
             ..Files::default()
         };
         files.located = located;
@@ -278,6 +284,10 @@ impl Files {
         resolved
     }
 
+    fn open(&self, path: &Path) -> Option<Bytes> {
+        self.search.may_open(path).then(|| Bytes::open(path).ok())?
+    }
+
     /// Returns every folder where a split debug file may be, besides where the compiler left it.
     fn folders(&self) -> impl Iterator<Item = &Path> {
         let paths = [self.located.debug.as_deref(), self.located.binary.as_deref(), Some(&*self.wanted_path)];
@@ -301,18 +311,18 @@ impl SplitFiles for Files {
             appended.push(".dwp");
             [PathBuf::from(appended), path.with_extension("dwp")]
         });
-        beside.filter(|path| path.is_file()).find_map(|path| Bytes::open(&path).ok())
+        beside.filter(|path| path.is_file()).find_map(|path| self.open(&path))
     }
 
     fn object(&self, request: &SplitRequest) -> Option<Bytes> {
         let compiled = Path::new(&request.directory).join(&request.name);
-        if let Ok(bytes) = Bytes::open(&compiled) {
+        if let Some(bytes) = self.open(&compiled) {
             return Some(bytes);
         }
         let name = Path::new(&request.name).file_name()?;
         self.folders().find_map(|folder| {
             let whole = folder.join(&request.name);
-            Bytes::open(&whole).or_else(|_| Bytes::open(&folder.join(name))).ok()
+            self.open(&whole).or_else(|| self.open(&folder.join(name)))
         })
     }
 }

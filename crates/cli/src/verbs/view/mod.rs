@@ -21,7 +21,7 @@ use crate::arguments::source::SourceArgs;
 use crate::error::{About, Failure, Result};
 use crate::output;
 use crate::profiles::fetch;
-use crate::profiles::{SourceOptions, SymbolOptions, is_service};
+use crate::profiles::{Files, SourceOptions, SymbolOptions, is_service};
 
 /// How long a service is profiled for the page by default.
 const LIVE_SECONDS: u64 = 10;
@@ -142,7 +142,7 @@ pub(super) fn source(options: &SourceOptions) -> Result<Source> {
         if path.is_dir() {
             options.note_unused();
             note_empty(path)?;
-            let options = SourceOptions { only_regular_files: true, ..options.clone() };
+            let options = SourceOptions { files: Files::Regular, ..options.clone() };
             let open = move |path: &Path| {
                 let opened = options.open_one(&path.to_string_lossy(), &mut Vec::new());
                 opened.map_err(|failure| failure.to_string())
