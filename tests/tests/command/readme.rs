@@ -4,8 +4,15 @@ use std::collections::BTreeMap;
 
 use flamelet_tests::programs::{repository, run_flamelet};
 
-const DOCUMENTS: [&str; 5] =
-    ["README.md", "docs/coming-from.md", "docs/memory.md", "docs/permissions.md", "docs/symbols.md"];
+const DOCUMENTS: [&str; 7] = [
+    "README.md",
+    "docs/coming-from.md",
+    "docs/commands.md",
+    "docs/memory.md",
+    "docs/permissions.md",
+    "docs/service.md",
+    "docs/symbols.md",
+];
 
 /// The calls of flamelet in shell blocks and between back-quotes of a document, as words.
 fn shown_commands(document: &str) -> Vec<Vec<String>> {
@@ -56,9 +63,9 @@ fn verbs_and_options_of_the_documents_exist() {
 }
 
 #[test]
-fn the_readme_names_every_verb() {
-    let text = std::fs::read_to_string(repository().join("README.md")).expect("README.md");
-    let shown = shown_commands("README.md");
+fn the_list_of_commands_names_every_verb() {
+    let text = std::fs::read_to_string(repository().join("docs/commands.md")).expect("docs/commands.md");
+    let shown = shown_commands("docs/commands.md");
     let is_named =
         |verb: &str| text.contains(&format!("`{verb}`")) || shown.iter().any(|command| command[1] == verb);
     let unnamed: Vec<String> = crate::help::verbs().into_iter().filter(|verb| !is_named(verb)).collect();
