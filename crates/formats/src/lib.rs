@@ -57,10 +57,9 @@ mod utf16;
 mod valgrind;
 mod xctrace;
 
-use std::path::PathBuf;
-
 use std::fs::File;
 use std::io;
+use std::path::PathBuf;
 
 use flamelet_profile::{Budget, Profile};
 pub use flamelet_profile::{Error, ErrorKind, Limits, Result};
