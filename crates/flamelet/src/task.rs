@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicU8, Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::thread::Thread;
-#[cfg(any(feature = "cpu", feature = "heap"))]
+#[cfg(any(feature = "cpu", feature = "heap", target_os = "linux"))]
 use std::time::{Duration, Instant};
 
-#[cfg(any(feature = "cpu", feature = "heap"))]
+#[cfg(any(feature = "cpu", feature = "heap", target_os = "linux"))]
 use flamelet_capture::own_threads::unseen;
 
 use crate::lock::lock;
@@ -64,7 +64,7 @@ impl Cancel {
 
     /// Waits for `duration`, or until the work shall end early; returns an error if it is cancelled meanwhile. Only the
     /// thread that works calls it.
-    #[cfg(any(feature = "cpu", feature = "heap"))]
+    #[cfg(any(feature = "cpu", feature = "heap", target_os = "linux"))]
     pub(crate) fn sleep(&self, duration: Duration) -> Result<()> {
         let end = Instant::now().checked_add(duration);
         self.worker.get_or_init(std::thread::current);

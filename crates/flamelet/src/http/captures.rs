@@ -158,7 +158,7 @@ mod waits {
     }
 }
 
-#[cfg(all(any(feature = "cpu", feature = "heap"), target_os = "linux"))]
+#[cfg(target_os = "linux")]
 mod wall {
     use super::*;
     use crate::waits::{look_around, wall_profile};

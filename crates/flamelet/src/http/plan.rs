@@ -74,9 +74,6 @@ pub(super) enum EmptyProfile {
     Goroutine,
     Mutex,
     Threadcreate,
-    #[cfg_attr(
-        all(any(feature = "cpu", feature = "heap"), target_os = "linux"),
-        allow(dead_code, reason = "captured there")
-    )]
+    #[cfg_attr(target_os = "linux", allow(dead_code, reason = "captured there"))]
     Wall,
 }

@@ -44,7 +44,7 @@ pub(super) fn plan_blocked(request: &Incoming<'_>) -> Result<Plan, Refusal> {
 }
 
 /// `/debug/pprof/wall`.
-#[cfg(all(any(feature = "cpu", feature = "heap"), target_os = "linux"))]
+#[cfg(target_os = "linux")]
 pub(super) fn plan_wall(request: &Incoming<'_>) -> Result<Plan, Refusal> {
     let Incoming { rules, query, .. } = request;
     let form = Form::negotiate(request)?;
@@ -60,15 +60,15 @@ pub(super) fn plan_wall(request: &Incoming<'_>) -> Result<Plan, Refusal> {
 }
 
 /// How long threads are looked at if the request does not say.
-#[cfg(all(any(feature = "cpu", feature = "heap"), target_os = "linux"))]
+#[cfg(target_os = "linux")]
 const WALL_SECONDS: u64 = 10;
 
 /// How often in a second they may be looked at.
-#[cfg(all(any(feature = "cpu", feature = "heap"), target_os = "linux"))]
+#[cfg(target_os = "linux")]
 const MOST_LOOKS: u64 = 100;
 
 /// `/debug/pprof/wall`.
-#[cfg(not(all(any(feature = "cpu", feature = "heap"), target_os = "linux")))]
+#[cfg(not(target_os = "linux"))]
 pub(super) fn plan_wall(request: &Incoming<'_>) -> Result<Plan, Refusal> {
     empty::plan(request, EmptyProfile::Wall)
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use flamelet_capture::heap::unaccounted;
 use flamelet_capture::profile::Profile;
 use flamelet_symbol::Limits;
-#[cfg(any(feature = "http", target_os = "linux"))]
+#[cfg(any(feature = "heap", feature = "http", target_os = "linux"))]
 use flamelet_symbol::symbolize::Frame;
 use flamelet_symbol::symbolize::{SymbolizeOptions, Symbolizer};
 
@@ -75,19 +75,19 @@ impl Symbols {
     }
 
     /// Returns the innermost function at each of `addresses` of this process, where it is known.
-    #[cfg(any(feature = "http", target_os = "linux"))]
+    #[cfg(any(feature = "heap", feature = "http"))]
     pub(crate) fn frames(&self, addresses: &[u64]) -> Vec<Option<Frame>> {
         self.inlined_frames(addresses).into_iter().map(|frames| frames.into_iter().next()).collect()
     }
 
     /// Returns all functions at each of `addresses` of this process, where they are known: those that the compiler has put
     /// into another one first.
-    #[cfg(any(feature = "http", target_os = "linux"))]
+    #[cfg(any(feature = "heap", feature = "http", target_os = "linux"))]
     pub(crate) fn inlined_frames(&self, addresses: &[u64]) -> Vec<Vec<Frame>> {
         unaccounted(|| self.find_frames(addresses))
     }
 
-    #[cfg(any(feature = "http", target_os = "linux"))]
+    #[cfg(any(feature = "heap", feature = "http", target_os = "linux"))]
     fn find_frames(&self, addresses: &[u64]) -> Vec<Vec<Frame>> {
         use flamelet_symbol::MappedAt;
         use flamelet_symbol::process::{Process, code_mappings};

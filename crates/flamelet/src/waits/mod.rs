@@ -1,5 +1,6 @@
 //! Profiles of waiting: locks and who holds them, awaits, and the tasks that live.
 
+#[cfg(any(feature = "cpu", feature = "http"))]
 mod idle;
 mod kinds;
 mod names;
@@ -87,6 +88,7 @@ impl Profiler {
     ///
     /// Threads are looked at 20 times a second. A thread that has run since the last look gets a signal, which may end a
     /// system call that the kernel does not restart, such as `epoll_wait`, with `EINTR`.
+    #[cfg(any(feature = "cpu", feature = "http"))]
     pub fn wall(&self, duration: std::time::Duration) -> Result<Profile> {
         let cancel = std::sync::Arc::default();
         let clock = look_around(&cancel, duration, WALL_FREQUENCY)?;
@@ -98,6 +100,12 @@ impl Profiler {
         task_profile(self)
     }
 
+    /// Returns the tasks that live as text, as at `/debug/pprof/goroutine?debug=2`: each with its name, its age, for how long
+    /// it has awaited and where, the longest wait first.
+    pub fn live_tasks_text(&self) -> String {
+        task_text(self)
+    }
+
     fn wait_profile(&self, view: WaitView) -> Result<Profile> {
         if !locks::is_installed() {
             return Err(Error::new(ErrorKind::NotEnabled, NO_HOOK));
@@ -107,10 +115,11 @@ impl Profiler {
 }
 
 /// How often threads are looked at in a second.
+#[cfg(any(feature = "cpu", feature = "http"))]
 pub(crate) const WALL_FREQUENCY: u32 = 20;
 
 /// Looks at all threads for `duration`, or until the service ends.
-#[cfg(any(feature = "cpu", feature = "heap"))]
+#[cfg(any(feature = "cpu", feature = "http"))]
 pub(crate) fn look_around(
     cancel: &std::sync::Arc<crate::task::Cancel>,
     duration: std::time::Duration,
@@ -129,6 +138,7 @@ pub(crate) fn look_around(
 }
 
 /// Makes the profile, without idle threads.
+#[cfg(any(feature = "cpu", feature = "http"))]
 pub(crate) fn wall_profile(profiler: &Profiler, clock: wait::wall::WallClock) -> Profile {
     let idle = idle::Idle::of(profiler, clock.stacks());
     let profile = clock.finish(|stack| idle.is_idle(stack));
