@@ -153,7 +153,8 @@ fn requests_that_wait_are_seen_waiting() {
         std::thread::scope(|scope| {
             for path in ["/lock?ms=20", "/queue?ms=20", "/await?ms=20", "/blocking?ms=20"] {
                 for _ in 0..3 {
-                    scope.spawn(|| assert_eq!(get(&example, path).0, "HTTP/1.1 200 OK", "{path}"));
+                    let example = &example;
+                    scope.spawn(move || assert_eq!(get(example, path).0, "HTTP/1.1 200 OK", "{path}"));
                 }
             }
         });
