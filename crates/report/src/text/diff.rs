@@ -77,8 +77,8 @@ impl Diff {
             }
             false => writeln!(
                 out,
-                "Noise: one run a side, so only sampling noise is known; {:.0} % from run to run is assumed, and only \
-                 large changes count. Compare several runs: --base A1 A2 A3 --new B1 B2 B3",
+                "Noise: one run a side, so only sampling noise is known; functions are compared relative to their \
+                 run, {:.0} % from run to run is assumed, and only large changes count. Compare several runs: --base A1 A2 A3 --new B1 B2 B3",
                 ASSUMED_VARIATION * 100.0
             )?,
         }
