@@ -42,6 +42,7 @@ pub mod list;
 #[cfg(feature = "text")]
 mod mine;
 pub mod names;
+mod observations;
 #[cfg(feature = "text")]
 mod options;
 pub mod page;

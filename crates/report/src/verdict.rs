@@ -6,7 +6,7 @@ use flamelet_profile::observations::share_interval;
 use flamelet_profile::{KERNEL_START, Profile, Quality, Sample};
 use serde::Serialize;
 
-use crate::info::effective_observations;
+use crate::observations::effective_observations;
 
 /// How much a profile can be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -4,6 +4,7 @@
 //! A [`Source`] is what is asked: the history of a service. [`answer`] is the whole protocol.
 
 mod calls;
+mod pprof_json;
 mod render;
 mod request;
 mod response;

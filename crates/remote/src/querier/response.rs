@@ -95,7 +95,7 @@ impl Response {
                 value["rightTicks"] = json!(right.to_string());
                 json!({ "flamegraph": value })
             }
-            Self::Profile(profile) => super::render::json_profile(profile),
+            Self::Profile(profile) => super::pprof_json::json_profile(profile),
             Self::Stats { oldest, newest, has_data } => json!({
                 "dataIngested": has_data,
                 "oldestProfileTime": oldest.to_string(), "newestProfileTime": newest.to_string(),

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::functions::Functions;
 use crate::by::{add, path_of};
-use crate::info::effective_observations;
+use crate::observations::effective_observations;
 use crate::report::Report;
 
 /// Which profiles a rule applies to.

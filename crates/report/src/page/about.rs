@@ -3,7 +3,8 @@
 use flamelet_profile::{Profile, ValueType};
 use serde::Serialize;
 
-use crate::info::{label_keys, per_observation, unnamed_locations};
+use crate::info::{label_keys, unnamed_locations};
+use crate::observations::per_observation;
 use crate::stacks::{DIFF_BASE_LABEL, Part, base_label_sets};
 
 /// One kind of value.
