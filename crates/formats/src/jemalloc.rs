@@ -17,7 +17,7 @@
 //! listed, the sum is divided among them, labelled, in proportion to their own figures. (Scaled from few samples,
 //! those would be less accurate than the sum.)
 
-use flamelet_profile::{Budget, Error, ErrorKind, Profile, Result};
+use flamelet_profile::{Budget, Error, ErrorKind, Profile, Result, allocation_frames};
 
 use crate::addresses::{AddressSamples, parse_module};
 use crate::assembly::Assembly;
@@ -160,6 +160,7 @@ impl DumpReader {
             return Err(Error::new(ErrorKind::Truncated, "the jemalloc dump is empty"));
         };
         let space = self.assembly.builder.value_type("space", "bytes");
+        self.assembly.builder.set_drop_frames(&allocation_frames());
         let header = self.assembly.builder.header_mut();
         header.period_type = Some(space);
         header.period = rate;

@@ -19,6 +19,7 @@
 //! | open a file that a profile names | [`open_regular()`] |
 
 mod aggregate;
+mod allocation;
 mod assembler;
 pub mod budget;
 mod builder;
@@ -43,6 +44,7 @@ pub mod trend;
 pub mod unit;
 
 pub use aggregate::Granularity;
+pub use allocation::allocation_frames;
 pub use assembler::{Assembler, TimelineBuilder};
 pub use budget::{Budget, Limits};
 pub use builder::ProfileBuilder;
@@ -51,8 +53,8 @@ pub use heap_view::HeapView;
 pub use ids::{FunctionId, LabelSetId, LocationId, MappingId, StackId, StringId, ThreadId};
 pub use merge::{merge, merge_within};
 pub use model::{
-    Function, Header, KERNEL_MAPPING, KERNEL_START, Label, Line, Location, Mapping, MappingSymbols,
-    NamedLine, Profile, Renamed, Sample, ValueType,
+    Function, Header, KERNEL_MAPPING, KERNEL_START, KnownCrate, Label, Line, Location, Mapping,
+    MappingSymbols, NamedLine, Profile, Renamed, Sample, ValueType,
 };
 pub use number_units::number_units;
 pub use observations::{Observations, Observed};

@@ -9,9 +9,9 @@ use crate::builder::{push_location, push_sample};
 use crate::model::{FunctionIndex, MappingSymbols};
 use crate::rows::RowIndex;
 use crate::{
-    Budget, Error, ErrorKind, Event, Function, FunctionId, Label, LabelSetId, Limits, Line, LocationId,
-    Mapping, MappingId, Observations, Observed, Profile, Quality, Result, StackId, StringId, Thread,
-    ThreadId, Timeline, ValueType, unit,
+    Budget, Error, ErrorKind, Event, Function, FunctionId, KnownCrate, Label, LabelSetId, Limits, Line,
+    LocationId, Mapping, MappingId, Observations, Observed, Profile, Quality, Result, StackId, StringId,
+    Thread, ThreadId, Timeline, ValueType, unit,
 };
 
 /// Merges profiles into one: values of equal stacks with equal labels are added up, and samples whose values are all
@@ -229,6 +229,13 @@ impl Merger {
                 self.sample(&stack, label_sets[sample.labels.index()], &scaled)
             })
             .collect();
+        for known in &from.known_crates {
+            self.into.know_crate(KnownCrate {
+                name: strings[known.name.index()],
+                version: strings[known.version.index()],
+                ..*known
+            });
+        }
         if let Some(timeline) = &from.timeline {
             self.timeline(timeline, &rows, &strings, values);
         }

@@ -164,6 +164,21 @@ pub struct Profile {
     pub observations: Option<Observations>,
     /// How good the capture is, if it says so.
     pub quality: Option<Quality>,
+    pub(crate) known_crates: Vec<KnownCrate>,
+}
+
+/// The most crates that a profile has notes about: far more than a program has.
+pub(crate) const MOST_KNOWN_CRATES: usize = 4096;
+
+/// What the machine that named the functions knows about a crate, and their names and files do not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KnownCrate {
+    /// Its name in code: `serde_json`.
+    pub name: StringId,
+    /// Its version; empty if unknown or yours.
+    pub version: StringId,
+    /// Whether it is part of the program's own workspace.
+    pub is_yours: bool,
 }
 
 /// What a profile says about itself besides its samples.
@@ -326,6 +341,19 @@ impl Profile {
     /// Returns the sum of the values of one sample type.
     pub fn total(&self, sample_type: usize) -> i64 {
         self.samples().fold(0i64, |sum, sample| sum.saturating_add(sample.values[sample_type]))
+    }
+
+    /// Returns what is noted about crates.
+    pub fn known_crates(&self) -> &[KnownCrate] {
+        &self.known_crates
+    }
+
+    /// Notes something about a crate, unless there is a note already.
+    pub fn know_crate(&mut self, known: KnownCrate) {
+        let has_room = self.known_crates.len() < MOST_KNOWN_CRATES;
+        if has_room && !self.known_crates.iter().any(|other| other.name == known.name) {
+            self.known_crates.push(known);
+        }
     }
 
     /// Returns the comments as text.

@@ -11,6 +11,7 @@
 //! |---|---|---|
 //! | `flamelet_timeline` | 2601 | message `Timeline` |
 //! | `flamelet_quality` | 2602 | message `Quality` |
+//! | `flamelet_known_crate` | 2604 | repeated message `KnownCrate` |
 //!
 //! | field of `Timeline` | number | encoding |
 //! |---|---|---|
@@ -28,6 +29,11 @@
 //! | `asked_millihertz`, `achieved_millihertz` | 2, 3 | uint64 |
 //! | `samples`, `lost`, `truncated`, `unresolved` | 4, 5, 6, 7 | uint64 |
 //! | `own_cpu_nanos` | 8 | uint64 |
+//!
+//! | field of `KnownCrate` | number | encoding |
+//! |---|---|---|
+//! | `name`, `version` | 1, 2 | string index |
+//! | `is_yours` | 3 | bool |
 //!
 //! The quality is also written as `comment` lines, which every reader shows.
 

@@ -77,3 +77,79 @@ pub fn bare_path(name: &str) -> &str {
         None => bare_type(&inside[..end]),
     }
 }
+
+/// Returns the crate that the code of a Rust symbol belongs to, which a demangled name does not always say: the
+/// implementation of a trait may be in the crate of the trait or of the type. `None` for symbols of other kinds.
+///
+/// ```
+/// use flamelet_symbol::rust_name::crate_of_symbol;
+/// let symbol = "_RNvXCs1_4shopNtCs2_10serde_json5ValueNtB2_5Price5price";
+/// assert_eq!(crate_of_symbol(symbol, "<serde_json::Value as shop::Price>::price"), Some("shop"));
+/// ```
+pub fn crate_of_symbol<'s>(symbol: &'s str, name: &'s str) -> Option<&'s str> {
+    let mut rest = symbol.strip_prefix("_R")?;
+    loop {
+        rest = match rest.as_bytes().first()? {
+            // A name in a namespace, and generic arguments: the path follows.
+            b'N' => rest.get(2..)?,
+            b'I' => rest.get(1..)?,
+            // An implementation: the path of the module that has it follows.
+            b'M' | b'X' => without_disambiguator(rest.get(1..)?)?,
+            b'C' => return identifier(without_disambiguator(rest.get(1..)?)?),
+            // A method that the trait itself has.
+            b'Y' => return trait_crate(name),
+            _ => return None,
+        };
+    }
+}
+
+fn without_disambiguator(text: &str) -> Option<&str> {
+    match text.strip_prefix('s') {
+        Some(text) => text.split_once('_').map(|(_, rest)| rest),
+        None => Some(text),
+    }
+}
+
+/// Returns the identifier at the start of `text`: its length, then itself.
+fn identifier(text: &str) -> Option<&str> {
+    let digits = text.find(|letter: char| !letter.is_ascii_digit())?;
+    let (length, rest) = text.split_at(digits);
+    let rest = rest.strip_prefix('_').unwrap_or(rest);
+    rest.get(..length.parse().ok()?)
+}
+
+/// Returns the crate of the trait in `<Type as Trait>::method`.
+fn trait_crate(name: &str) -> Option<&str> {
+    let inside = name.strip_prefix('<')?;
+    let (_, in_trait) = split_as(&inside[..matching_angle(inside)?])?;
+    crate_name(in_trait)
+}
+
+/// Returns the crate of a source file, and the file's path below the crate's `src`.
+pub fn split_file(file: &str) -> Option<(String, &str)> {
+    let (before, inside) = file.rsplit_once("/src/")?;
+    let folder = before.rsplit('/').next()?;
+    let name = match folder.rsplit_once('-') {
+        Some((name, version)) if version.starts_with(|c: char| c.is_ascii_digit()) => name,
+        _ => folder,
+    };
+    Some((name.replace('-', "_"), inside))
+}
+
+/// Returns the module of a Rust source file: `tokio::runtime::task::core`.
+pub fn module_of_file(file: &str) -> Option<String> {
+    let (krate, inside) = split_file(file)?;
+    let module = inside.strip_suffix(".rs")?;
+    let module = module.strip_suffix("/mod").unwrap_or(module).replace('/', "::");
+    Some(match module.as_str() {
+        "lib" | "main" => krate,
+        _ => format!("{krate}::{module}"),
+    })
+}
+
+/// Returns the module of a function that has only its last name (`push<u8>`), as inlined ones do, from its file. `None` if
+/// the name has a path, or the file says nothing.
+pub fn module_of_last_name(name: &str, file: &str) -> Option<String> {
+    let is_last_name = !name.is_empty() && !name.starts_with('<') && crate_name(name).is_none();
+    module_of_file(file).filter(|_| is_last_name)
+}

@@ -242,6 +242,8 @@ impl Snapshot {
         }
         if self.is_own {
             comments.extend(jemalloc::comments());
+            let resident = watch::resident_bytes();
+            comments.extend(resident.map(|bytes| format!("flamelet: resident memory {bytes} bytes")));
             comments.extend(watch::describe().iter().map(|limit| format!("flamelet: watching {limit}")));
         }
         comments

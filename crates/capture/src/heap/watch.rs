@@ -220,6 +220,11 @@ impl Kind {
     }
 }
 
+/// Returns the resident memory of this process in bytes.
+pub(super) fn resident_bytes() -> Option<u64> {
+    statm().map(|(_, resident)| resident)
+}
+
 /// Returns the address space and the resident memory of this process in bytes.
 fn statm() -> Option<(u64, u64)> {
     let mut buffer = [0; 128];

@@ -6,12 +6,13 @@
 use super::schema;
 use super::tables::{EventReader, IdMap, LabelSetReader, corrupt, row_number};
 use crate::budget::hash_entry;
+use crate::model::MOST_KNOWN_CRATES;
 use crate::protobuf::{FieldValue, Fields, unzigzag};
 use crate::rows::Rows;
 use crate::{
-    Budget, Error, ErrorKind, Function, FunctionId, Header, Label, LabelSetId, Line, Location, LocationId,
-    Mapping, MappingId, Observations, Observed, Profile, Quality, Result, StackId, StringId, StringTable,
-    Thread, ThreadId, Timeline, ValueType,
+    Budget, Error, ErrorKind, Function, FunctionId, Header, KnownCrate, Label, LabelSetId, Line, Location,
+    LocationId, Mapping, MappingId, Observations, Observed, Profile, Quality, Result, StackId, StringId,
+    StringTable, Thread, ThreadId, Timeline, ValueType,
 };
 
 /// Like [`decode`](super::decode), but charges its memory to `budget`; the caller accounts for `message`.
@@ -29,6 +30,7 @@ pub fn decode_within(message: &[u8], budget: &Budget) -> Result<Profile> {
         mapping_ids: IdMap::new("mapping"),
         function_ids: IdMap::new("function"),
         location_ids: IdMap::new("location"),
+        crates_read: 0,
     };
     decoder.tables(message, &counts)?;
     decoder.samples(message, &counts)?;
@@ -71,6 +73,7 @@ fn is_plausible(number: u32, value: FieldValue<'_>) -> bool {
                     | schema::profile::TIMELINE
                     | schema::profile::QUALITY
                     | schema::profile::OBSERVATIONS
+                    | schema::profile::KNOWN_CRATE
             )
         }
         FieldValue::Varint(_) => matches!(number, 7..=10 | 12..=15),
@@ -175,6 +178,7 @@ struct Decoder<'a> {
     mapping_ids: IdMap,
     function_ids: IdMap,
     location_ids: IdMap,
+    crates_read: usize,
 }
 
 impl Decoder<'_> {
@@ -441,6 +445,11 @@ impl Decoder<'_> {
                 schema::profile::OBSERVATIONS => {
                     self.profile.observations = Some(self.observations(value.bytes()?)?);
                 }
+                schema::profile::KNOWN_CRATE if self.crates_read < MOST_KNOWN_CRATES => {
+                    let known = self.known_crate(value.bytes()?)?;
+                    self.crates_read += 1;
+                    self.profile.know_crate(known);
+                }
                 _ => {}
             }
         }
@@ -551,6 +560,21 @@ impl Decoder<'_> {
             }
         }
         Ok(thread)
+    }
+
+    fn known_crate(&self, message: &[u8]) -> Result<KnownCrate> {
+        let (mut name, mut version, mut is_yours) = (StringId::EMPTY, StringId::EMPTY, false);
+        let mut fields = Fields::new(message);
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                schema::known_crate::NAME => name = self.string(value)?,
+                schema::known_crate::VERSION => version = self.string(value)?,
+                schema::known_crate::IS_YOURS => is_yours = value.bool()?,
+                _ => {}
+            }
+        }
+        self.budget.charge(size_of::<KnownCrate>())?;
+        Ok(KnownCrate { name, version, is_yours })
     }
 
     fn quality(&self, message: &[u8]) -> Result<Quality> {

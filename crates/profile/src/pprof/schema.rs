@@ -22,6 +22,8 @@ pub(super) mod profile {
     pub(crate) const QUALITY: u32 = 2602;
     /// A flamelet extension: see [`crate::observations`].
     pub(crate) const OBSERVATIONS: u32 = 2603;
+    /// A flamelet extension: see [`crate::timeline`].
+    pub(crate) const KNOWN_CRATE: u32 = 2604;
 }
 
 pub(super) mod value_type {
@@ -98,6 +100,12 @@ pub(super) mod thread {
     pub(crate) const TID: u32 = 2;
     pub(crate) const NAME: u32 = 3;
     pub(crate) const PROCESS: u32 = 4;
+}
+
+pub(super) mod known_crate {
+    pub(crate) const NAME: u32 = 1;
+    pub(crate) const VERSION: u32 = 2;
+    pub(crate) const IS_YOURS: u32 = 3;
 }
 
 pub(super) mod quality {

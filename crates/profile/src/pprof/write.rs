@@ -5,8 +5,8 @@ use std::io::Write;
 use super::schema;
 use crate::protobuf::{MessageWriter, zigzag};
 use crate::{
-    Label, LocationId, Observations, Profile, Quality, Result, Sample, StringId, StringTable, Timeline,
-    ValueType,
+    KnownCrate, Label, LocationId, Observations, Profile, Quality, Result, Sample, StringId, StringTable,
+    Timeline, ValueType,
 };
 
 /// Writes `profile` to `out`, gzipped as `go tool pprof` and all scrapers expect.
@@ -117,6 +117,9 @@ impl<'a> Encoder<'a> {
         }
         if let Some(observations) = &profile.observations {
             self.observations(observations);
+        }
+        for known in &profile.known_crates {
+            self.known_crate(known);
         }
         self.finish()
     }
@@ -291,6 +294,15 @@ impl<'a> Encoder<'a> {
             self.part.packed_fixed64(schema::observations::SQUARES, &squares);
         }
         self.out.bytes(schema::profile::OBSERVATIONS, self.part.as_bytes());
+    }
+
+    fn known_crate(&mut self, known: &KnownCrate) {
+        let (name, version) = (self.string(known.name), self.string(known.version));
+        self.part.clear();
+        self.part.uint(schema::known_crate::NAME, name);
+        self.part.uint(schema::known_crate::VERSION, version);
+        self.part.bool(schema::known_crate::IS_YOURS, known.is_yours);
+        self.out.bytes(schema::profile::KNOWN_CRATE, self.part.as_bytes());
     }
 
     fn quality(&mut self, quality: &Quality) {

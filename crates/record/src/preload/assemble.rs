@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use flamelet_preload_ledger::modules::Module;
 use flamelet_preload_ledger::{FIRST_FRAME, NO_ROOM, ROOT, Row, SIZE_NODE, TRUNCATED, address_parts};
-use flamelet_profile::{Assembler, Label, LabelSetId, LocationId, MappingId, Profile, Quality};
+use flamelet_profile::{
+    Assembler, Label, LabelSetId, LocationId, MappingId, Profile, Quality, allocation_frames,
+};
 use rustc_hash::FxHashMap;
 
 use super::heap_summary::{HeapSummary, ProcessFiles};
@@ -20,9 +22,6 @@ const TYPES: [(&str, &str); 6] = [
 ];
 /// The sample type to show first: what is left at the end of a program that cleans up says little.
 const DEFAULT_TYPE: &str = "peak_space";
-/// Rust's frames from `alloc` to malloc, on top of every stack; hidden once names are known.
-const DROP_FRAMES: &str =
-    "^(__rustc::)?__(rust|rdl|rg)_(alloc|alloc_zeroed|realloc)$|^std::sys::alloc::|^<std::alloc::System as ";
 
 /// Makes a profile of all processes. Addresses have no names yet.
 pub(super) fn profile(processes: &[ProcessFiles], elapsed: Duration) -> (Profile, HeapSummary) {
@@ -35,7 +34,7 @@ pub(super) fn profile(processes: &[ProcessFiles], elapsed: Duration) -> (Profile
     let mean = processes.first().map_or(1, |process| process.counts.mean.max(1) as i64);
     builder.set_period("space", "bytes", mean);
     builder.set_default_sample_type(DEFAULT_TYPE);
-    builder.set_drop_frames(DROP_FRAMES);
+    builder.set_drop_frames(&allocation_frames());
     let header = builder.header_mut();
     header.time_nanos = processes.iter().map(|process| process.counts.started_nanos).min().unwrap_or(0);
     header.duration_nanos = i64::try_from(elapsed.as_nanos()).unwrap_or(i64::MAX);

@@ -5,7 +5,9 @@ mod fold;
 mod go_between;
 
 use flamelet_symbol::owner::Owner;
-pub(crate) use flamelet_symbol::rust_name::{bare_path, crate_name, matching_angle, split_as};
+pub(crate) use flamelet_symbol::rust_name::{
+    bare_path, crate_name, matching_angle, module_of_file, split_as, split_file,
+};
 
 #[cfg(feature = "text")]
 pub use fold::NameFolding;
@@ -56,28 +58,6 @@ pub fn crate_of(name: &str) -> &str {
 /// ```
 pub fn crate_of_file(file: &str) -> String {
     split_file(file).map_or_else(String::new, |(krate, _)| krate)
-}
-
-/// Returns the crate of a source file, and the file's path below the crate's `src`.
-fn split_file(file: &str) -> Option<(String, &str)> {
-    let (before, inside) = file.rsplit_once("/src/")?;
-    let folder = before.rsplit('/').next()?;
-    let name = match folder.rsplit_once('-') {
-        Some((name, version)) if version.starts_with(|c: char| c.is_ascii_digit()) => name,
-        _ => folder,
-    };
-    Some((name.replace('-', "_"), inside))
-}
-
-/// Returns the module of a Rust source file: `tokio::runtime::task::core`.
-pub(crate) fn module_of_file(file: &str) -> Option<String> {
-    let (krate, inside) = split_file(file)?;
-    let module = inside.strip_suffix(".rs")?;
-    let module = module.strip_suffix("/mod").unwrap_or(module).replace('/', "::");
-    Some(match module.as_str() {
-        "lib" | "main" => krate,
-        _ => format!("{krate}::{module}"),
-    })
 }
 
 fn go_package(name: &str) -> Option<&str> {

@@ -53,13 +53,24 @@ const STD_NAMES: &[&str] = &["__rust_", "rust_begin_unwind", "rust_eh_personalit
 /// The owners of crates, derived from the paths of some of their functions.
 pub(super) struct CrateOwners {
     by_crate: FxHashMap<String, Owner>,
+    /// What the machine that named the functions noted about crates.
+    known: FxHashMap<String, Owner>,
+    /// Folders of packages that look like folders of the workspace, and are known to be others'.
+    others: FxHashMap<String, Owner>,
     /// The packages that contain the program's `main`: they are yours, even if they were installed from a registry.
     main_packages: Vec<String>,
 }
 
 impl CrateOwners {
-    pub(super) fn learn(functions: &[Evidence<'_>]) -> Self {
-        let mut known = Self { by_crate: FxHashMap::default(), main_packages: main_packages(functions) };
+    pub(super) fn learn(functions: &[Evidence<'_>], notes: &[(&str, Owner)]) -> Self {
+        let notes = notes.iter().map(|(name, owner)| ((*name).to_owned(), owner.clone()));
+        let mut known = Self {
+            by_crate: FxHashMap::default(),
+            known: notes.collect(),
+            others: FxHashMap::default(),
+            main_packages: main_packages(functions),
+        };
+        known.learn_folders(functions);
         for function in functions {
             let Some(path) = &function.by_path else { continue };
             let Some(owner) = known.by_path(path) else { continue };
@@ -75,6 +86,17 @@ impl CrateOwners {
         known
     }
 
+    /// Learns which folders hold packages of others, from functions whose crate is known.
+    fn learn_folders(&mut self, functions: &[Evidence<'_>]) {
+        for function in functions.iter().filter(|it| it.by_path == Some(PathOwner::Workspace)) {
+            let owner = function.krate.and_then(|krate| self.known.get(krate));
+            if let (Some(owner), Some(folder)) = (owner.filter(|it| !it.is_yours()), folder_of(function.file))
+            {
+                self.others.insert(folder.to_owned(), owner.clone());
+            }
+        }
+    }
+
     pub(super) fn owner(&self, function: &Evidence<'_>) -> Owner {
         match &function.mapping {
             Owner::Kernel => return Owner::Kernel,
@@ -85,6 +107,11 @@ impl CrateOwners {
         }
         if is_java_std(function.name) {
             return Owner::Std;
+        }
+        let in_workspace = function.by_path == Some(PathOwner::Workspace);
+        let folder = folder_of(function.file).filter(|_| in_workspace);
+        if let Some(owner) = folder.and_then(|folder| self.others.get(folder)) {
+            return owner.clone();
         }
         if let Some(owner) = function.by_path.as_ref().and_then(|path| self.by_path(path)) {
             return owner;
@@ -100,16 +127,25 @@ impl CrateOwners {
     fn by_path(&self, path: &PathOwner) -> Option<Owner> {
         Some(match path {
             PathOwner::Package(package) if self.main_packages.contains(&package.name) => Owner::Yours,
-            PathOwner::Package(package) => of_package(package.clone()),
+            PathOwner::Package(package) => self.with_version(package.clone()),
             PathOwner::Std => Owner::Std,
             PathOwner::Workspace => Owner::Yours,
             PathOwner::Generated(_) => return None,
         })
     }
 
-    fn of_crate(&self, krate: &str) -> Owner {
+    /// Returns the owner of a package; a vendored one has its version in the notes only.
+    fn with_version(&self, package: Package) -> Owner {
+        let known = self.known.get(&package.name).filter(|_| package.version.is_empty());
+        known.filter(|owner| !owner.is_yours()).cloned().unwrap_or_else(|| of_package(package))
+    }
+
+    pub(super) fn of_crate(&self, krate: &str) -> Owner {
         if is_std(krate) {
             return Owner::Std;
+        }
+        if let Some(owner) = self.known.get(krate) {
+            return owner.clone();
         }
         if let Some(owner) = self.by_crate.get(krate) {
             return owner.clone();
@@ -133,7 +169,12 @@ fn main_packages(functions: &[Evidence<'_>]) -> Vec<String> {
     names.collect()
 }
 
-fn of_package(package: Package) -> Owner {
+/// Returns the folder of the package that a source file belongs to.
+fn folder_of(file: &str) -> Option<&str> {
+    file.rsplit_once("/src/").map(|(folder, _)| folder)
+}
+
+pub(super) fn of_package(package: Package) -> Owner {
     match RUNTIMES.contains(&package.name.as_str()) {
         true => Owner::Runtime(package),
         false => Owner::Dependency(package),

@@ -2,16 +2,19 @@
 //! system's or the kernel's.
 //!
 //! The path of the source file is the best evidence; then the crate in the function's name, together with the paths
-//! of other functions of that crate; then the binary that contains the address.
+//! of other functions of that crate and what the machine that named the functions noted about it; then the binary that
+//! contains the address.
 
 mod binary;
 mod crates;
+mod lock;
 mod path;
 
 use flamelet_profile::{FunctionId, LocationId, MappingId, Profile};
 
-use crate::rust_name::crate_name;
+use crate::rust_name::{crate_name, crate_of_symbol};
 use crates::CrateOwners;
+pub(crate) use lock::note_crates;
 use path::PathOwner;
 
 /// Whose code a function is.
@@ -89,7 +92,7 @@ impl Owners {
     pub fn of(profile: &Profile, is_mine: impl Fn(&str, &str) -> bool) -> Self {
         let mappings = binary::owners(profile);
         let evidence = evidence(profile, &mappings);
-        let crates = CrateOwners::learn(&evidence);
+        let crates = CrateOwners::learn(&evidence, &known_crates(profile));
         let functions = evidence.iter().map(|function| match is_mine(function.name, function.file) {
             true => Owner::Yours,
             false => crates.owner(function),
@@ -119,6 +122,16 @@ struct Evidence<'p> {
     mapping: Owner,
 }
 
+/// Returns the crates that the profile itself has notes about.
+fn known_crates(profile: &Profile) -> Vec<(&str, Owner)> {
+    let known = profile.known_crates().iter().map(|known| {
+        let (name, version) = (profile.string(known.name), profile.string(known.version));
+        let package = Package { name: name.to_owned(), version: version.to_owned() };
+        (name, if known.is_yours { Owner::Yours } else { crates::of_package(package) })
+    });
+    known.collect()
+}
+
 /// Returns whether a function is one that only Rust programs have.
 fn is_start_of_rust(name: &str) -> bool {
     ["std::rt::lang_start", "core::ops::function::FnOnce::call_once", "__rust_begin_short_backtrace"]
@@ -128,9 +141,12 @@ fn is_start_of_rust(name: &str) -> bool {
 
 /// Returns whether a mangled name is Rust's, and not C++'s.
 fn is_rust_symbol(name: &str) -> bool {
+    // A suffix such as `.llvm.1234` may follow.
     let is_hashed = || {
-        let hash = name.trim_end_matches('E').rsplit_once("17h").map(|(_, hash)| hash);
-        hash.is_some_and(|hash| hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()))
+        let hash = name.rsplit_once("17h").and_then(|(_, rest)| rest.split_at_checked(16));
+        hash.is_some_and(|(hash, rest)| {
+            rest.starts_with('E') && hash.bytes().all(|byte| byte.is_ascii_hexdigit())
+        })
     };
     name.starts_with("_R") || name.starts_with("_ZN") && is_hashed()
 }
@@ -160,14 +176,16 @@ fn evidence<'p>(profile: &'p Profile, mappings: &[Owner]) -> Vec<Evidence<'p>> {
     let functions = profile.functions().iter().zip(places);
     let functions = functions.map(|(function, mapping)| {
         let (name, file) = (profile.string(function.name), profile.string(function.filename));
-        let is_rust = match profile.string(function.system_name) {
+        let symbol = profile.string(function.system_name);
+        let krate = crate_of_symbol(symbol, name).or_else(|| crate_name(name));
+        let is_rust = match symbol {
             mangled if mangled.is_empty() || mangled == name => is_rust_program || file.ends_with(".rs"),
             mangled => is_rust_symbol(mangled),
         };
         Evidence {
             name,
             file,
-            krate: crate_name(name).filter(|_| is_rust && !is_label(file)),
+            krate: krate.filter(|_| is_rust && !is_label(file)),
             by_path: match name {
                 // What the compiler and the C library put before a program's own `main`.
                 "_start" => Some(PathOwner::Std),

@@ -57,10 +57,13 @@ fn cargo_package(file: &str) -> Option<Package> {
         return inside.split_once('/').and_then(|(_, inside)| versioned(first_part(inside)));
     }
     if let Some((_, inside)) = file.split_once("/git/checkouts/") {
-        let mut parts = inside.split('/');
-        let (repository, commit) = (parts.next()?, parts.next()?);
-        let name = repository.rsplit_once('-').map_or(repository, |(name, _)| name);
-        return Some(package(name, commit));
+        let mut parts = inside.splitn(3, '/');
+        let (repository, commit, inside) = (parts.next()?, parts.next()?, parts.next().unwrap_or_default());
+        // A repository may hold several packages, each in its folder.
+        let folder =
+            inside.split_once("/src/").map(|(folder, _)| folder.rsplit('/').next().unwrap_or(folder));
+        let repository = repository.rsplit_once('-').map_or(repository, |(name, _)| name);
+        return Some(package(folder.unwrap_or(repository), commit));
     }
     if let Some((_, inside)) = file.split_once("/vendor/") {
         let folder = first_part(inside);
@@ -186,6 +189,7 @@ mod tests {
                 "/home/a/.cargo/git/checkouts/tower-http-0123456789abcdef/1a2b3c4/tower-http/src/lib.rs",
                 "tower_http 1a2b3c4",
             ),
+            ("/home/a/.cargo/git/checkouts/tally-0123456789abcdef/1a2b3c4/src/lib.rs", "tally 1a2b3c4"),
             ("/home/me/shop/vendor/itoa/src/lib.rs", "itoa "),
             ("/home/me/shop/vendor/itoa-1.0.11/src/lib.rs", "itoa 1.0.11"),
             ("/cargo/tokio-1.47.1/src/runtime/park.rs", "tokio 1.47.1"),

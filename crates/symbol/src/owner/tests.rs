@@ -83,6 +83,19 @@ fn a_program_that_cargo_installed_is_yours_and_its_dependencies_are_not() {
 }
 
 #[test]
+fn symbols_of_rust_are_known_with_any_suffix() {
+    for (symbol, expected) in [
+        ("_ZN3std2rt10lang_start17h0123456789abcdefE", true),
+        ("_ZN3std2rt10lang_start17h0123456789abcdefE.llvm.1234", true),
+        ("_RNvCs1_4shop4main", true),
+        ("_ZN4shop4mainEv", false),
+        ("main", false),
+    ] {
+        assert_eq!(is_rust_symbol(symbol), expected, "{symbol}");
+    }
+}
+
+#[test]
 fn programs_in_other_languages() {
     check(
         &[

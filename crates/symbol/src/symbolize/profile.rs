@@ -8,6 +8,8 @@ use rustc_hash::FxHashMap;
 
 use crate::MappedAt;
 use crate::kernel;
+use crate::owner::note_crates;
+use crate::rust_name::module_of_last_name;
 use crate::symbolize::options::ModuleName;
 use crate::symbolize::{Frame, SymbolizeOptions, Symbolizer};
 
@@ -90,6 +92,10 @@ impl Symbolizer {
         profile.relabel_locations(|_, location| {
             answers.get(&location).map(|frames| frames.iter().map(named_line).collect())
         });
+        profile.complete_allocation_frames(module_of_last_name);
+        if summary.resolved > 0 {
+            note_crates(profile);
+        }
         summary
     }
 
