@@ -34,6 +34,7 @@ mod answers;
 mod cache;
 mod cancel;
 mod code;
+mod folder;
 mod lock;
 mod memory;
 mod query;

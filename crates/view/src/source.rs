@@ -1,10 +1,8 @@
 //! What a viewer shows: one profile, a folder of them, or a live service.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::SystemTime;
 
 use flamelet_report::profile::{HeapView, Profile};
 use serde::Serialize;
@@ -12,6 +10,7 @@ use serde::Serialize;
 use crate::Error;
 use crate::cancel::CancelToken;
 use crate::code::CodeOptions;
+use crate::folder;
 use crate::lock::lock;
 
 /// A profile that was just taken, and its name.
@@ -101,6 +100,13 @@ pub(crate) struct ProfileEntry {
     pub(crate) kind: String,
 }
 
+impl ProfileEntry {
+    fn of_file(file: &folder::Found) -> Self {
+        let detail = format!("{} kB", file.bytes.div_ceil(1024));
+        Self { id: file.name.clone(), name: file.name.clone(), detail, kind: String::new() }
+    }
+}
+
 impl Source {
     /// Returns a source with one profile. A profile that is a difference (its base labelled `pprof::base`, as in
     /// pprof) is shown as one.
@@ -117,7 +123,7 @@ impl Source {
         Self { shelf, take: None, code: None, no_code: "", mine: Vec::new(), memory: None, given }
     }
 
-    /// Returns a source with the files of a folder, each read with `open` when the user chooses it.
+    /// Returns a source with the files of a folder and its subfolders, each read with `open` when the user chooses it.
     pub fn folder(
         path: impl Into<PathBuf>,
         open: impl Fn(&Path) -> Result<Profile, String> + Send + Sync + 'static,
@@ -204,10 +210,17 @@ impl Source {
         self.take.is_some()
     }
 
+    /// Returns whether there is no profile to choose from yet.
+    pub fn is_empty(&self) -> bool {
+        self.entries().is_ok_and(|entries| entries.is_empty())
+    }
+
     /// Returns the profiles to choose from.
     pub(crate) fn entries(&self) -> Result<Vec<ProfileEntry>, Error> {
         match &self.shelf {
-            Shelf::Folder { path, .. } => Ok(files(path)?.into_iter().map(|(entry, _)| entry).collect()),
+            Shelf::Folder { path, .. } => {
+                Ok(folder::files(path)?.iter().map(ProfileEntry::of_file).collect())
+            }
             Shelf::Memory(profiles) => Ok(lock(profiles).iter().map(Shelved::entry).collect()),
         }
     }
@@ -226,10 +239,10 @@ impl Source {
         match &self.shelf {
             Shelf::Folder { path, open } => {
                 // The id is looked up in the folder's listing: no part of a request becomes a path.
-                let found = files(path)?.into_iter().find(|(entry, _)| entry.id == id);
-                let (entry, file) = found.ok_or_else(missing)?;
-                let profile = open(&file).map_err(Error::unreadable)?;
-                Ok((entry.name, Arc::new(as_shown(profile))))
+                let found = folder::files(path)?.into_iter().find(|file| file.name == id);
+                let file = found.ok_or_else(missing)?;
+                let profile = open(&file.path).map_err(Error::unreadable)?;
+                Ok((file.name, Arc::new(as_shown(profile))))
             }
             Shelf::Memory(profiles) => {
                 let profiles = lock(profiles);
@@ -299,30 +312,6 @@ fn as_shown(mut profile: Profile) -> Profile {
     // An invalid pattern drops nothing.
     let _ = profile.drop_uninteresting();
     profile
-}
-
-/// Returns the regular files of a folder that may be profiles, oldest first. Links are skipped.
-fn files(folder: &Path) -> Result<Vec<(ProfileEntry, PathBuf)>, Error> {
-    let unreadable = |error| Error::unreadable(format!("cannot list {}: {error}", folder.display()));
-    let mut found = Vec::new();
-    for file in fs::read_dir(folder).map_err(unreadable)? {
-        let file = file.map_err(unreadable)?;
-        let (name, path) = (file.file_name().to_string_lossy().into_owned(), file.path());
-        let Ok(about) = file.metadata() else { continue };
-        if !about.is_file() || name.starts_with('.') || is_picture(&path) {
-            continue;
-        }
-        let detail = format!("{} kB", about.len().div_ceil(1024));
-        let changed = about.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-        found.push((changed, ProfileEntry { id: name.clone(), name, detail, kind: String::new() }, path));
-    }
-    found.sort_by(|(a, one, _), (b, other, _)| (a, &one.name).cmp(&(b, &other.name)));
-    Ok(found.into_iter().map(|(_, entry, path)| (entry, path)).collect())
-}
-
-/// Returns whether a file is a picture of a profile, as a service writes next to its profiles at intervals.
-fn is_picture(path: &Path) -> bool {
-    path.extension().is_some_and(|ending| ending == "svg" || ending == "html")
 }
 
 #[cfg(test)]

@@ -230,7 +230,7 @@ fn only_its_own_name_and_its_own_page_are_answered() {
 }
 
 #[test]
-fn a_folder_gives_only_its_own_files() {
+fn a_folder_gives_its_own_files_and_those_of_its_subfolders() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str, age: u64| {
         let path = folder.path().join(name);
@@ -245,6 +245,7 @@ fn a_folder_gives_only_its_own_files() {
     write("one.svg", "<svg/>", 10);
     write("one.html", "<html>", 10);
     std::fs::create_dir(folder.path().join("inner")).unwrap();
+    write("inner/two.pb", "1", 20);
     let open = |path: &Path| match std::fs::read(path).unwrap().as_slice() {
         b"1" => Ok(small()),
         _ => Err(format!("{}: not a profile", path.file_name().unwrap().to_string_lossy())),
@@ -254,7 +255,8 @@ fn a_folder_gives_only_its_own_files() {
     assert!(opened["about"].is_null());
     let names: Vec<_> =
         opened["entries"].as_array().unwrap().iter().map(|entry| entry["name"].clone()).collect();
-    assert_eq!(names, ["older.pb", "one.pb", "broken.pb"], "profiles, oldest first");
+    assert_eq!(names, ["older.pb", "one.pb", "broken.pb", "inner/two.pb"], "profiles, oldest first");
+    assert_eq!(json(address, "/api/open?p=inner%2Ftwo.pb")["about"]["title"], "inner/two.pb");
     assert_eq!(json(address, "/api/open?p=one.pb")["about"]["title"], "one.pb");
     assert_eq!(get(address, "/api/open?p=broken.pb"), (422, "broken.pb: not a profile\n".to_owned()));
     for path in ["../one.pb", "inner", "/etc/passwd", "./one.pb", "inner/../one.pb", "one.svg"] {

@@ -70,7 +70,7 @@ pub(crate) fn guide() -> Guide {
             ("flamelet view cpu.pb.gz", "one profile"),
             ("flamelet view before.pb.gz after.pb.gz", "two profiles, to compare"),
             ("flamelet view http://localhost:3000", "take profiles of a service"),
-            ("flamelet view /opt/profiling/my-service", "a folder of profiles"),
+            ("flamelet view /opt/profiling", "a folder of profiles, with its subfolders"),
             ("flamelet view --host 0.0.0.0 --port 8080 cpu.pb.gz", "in a container with a published port"),
             ("flamelet view --mine '^house_' cpu.pb.gz", "count crates named house_… as your code"),
             ("flamelet view --source-path ~/checkout cpu.pb.gz", "with the source files in this folder"),
@@ -141,13 +141,14 @@ pub(super) fn source(options: &SourceOptions) -> Result<Source> {
         }
         if path.is_dir() {
             options.note_unused();
-            note_empty(path)?;
             let options = SourceOptions { files: Files::Regular, ..options.clone() };
             let open = move |path: &Path| {
                 let opened = options.open_one(&path.to_string_lossy(), &mut Vec::new());
                 opened.map_err(|failure| failure.to_string())
             };
-            return Ok(Source::folder(path, open));
+            let source = Source::folder(path, open);
+            note_empty(path, &source)?;
+            return Ok(source);
         }
         if is_service(only) {
             return live(only, options);
@@ -170,9 +171,10 @@ pub(super) fn source(options: &SourceOptions) -> Result<Source> {
 }
 
 /// An empty page would not say why it is empty.
-fn note_empty(folder: &Path) -> Result<()> {
+fn note_empty(folder: &Path, source: &Source) -> Result<()> {
     let name = folder.display();
-    if std::fs::read_dir(folder).about(&name)?.flatten().all(|entry| entry.path().is_dir()) {
+    std::fs::read_dir(folder).about(&name)?;
+    if source.is_empty() {
         note!("There are no profiles in {name} yet; reload the page when there are.");
     }
     Ok(())
