@@ -10,6 +10,7 @@ mod arguments;
 mod error;
 mod job;
 mod output;
+mod picture;
 mod profiles;
 mod progress;
 mod verbs;

@@ -38,8 +38,7 @@ fn web_leaves_a_picture_for_the_browser() {
 #[test]
 fn what_is_not_there_names_what_is() {
     for (flag, instead) in [
-        ("-png", "-svg"),
-        ("-gif", "-svg"),
+        ("-gif", "-png"),
         ("-pdf", "flamelet graph FILE"),
         ("-ps", "-svg"),
         ("-evince", "-web"),

@@ -48,11 +48,11 @@ fn the_kind_that_both_profiles_have_is_offered_and_works() {
 
 #[test]
 fn names_of_pictures_say_what_they_are() {
-    refused("flame CPU -o x.png", &["x.png", ".svg or .html", "--format"]);
+    refused("flame CPU -o x.gif", &["x.gif", ".svg, .html or .png", "--format"]);
     refused("flame CPU -o x.pdf", &["x.pdf"]);
-    refused("graph CPU -o x.png", &["x.png", ".dot"]);
+    refused("graph CPU -o x.gif", &["x.gif", ".dot"]);
     refused("dot CPU -o x.svg", &["x.svg", "flamelet graph"]);
-    refused("record -o x.png -- true", &["x.png", "pb.gz", "svg", "html"]);
+    refused("record -o x.gif -- true", &["x.gif", "pb.gz", "svg", "html", "png"]);
     refused("convert CPU -o x.foo", &["--to"]);
     let folder = profiles::scratch().join("refusals");
     let left: Vec<_> = std::fs::read_dir(&folder).expect("our folder").collect();

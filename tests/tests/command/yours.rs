@@ -1,9 +1,12 @@
 //! The owner of code: `top --by`, `explain` and `--mine`.
 
+use std::path::Path;
+
+use flamelet_profile::{Line, Mapping, ProfileBuilder, pprof};
 use serde_json::Value;
 
 use flamelet_tests::profiles;
-use flamelet_tests::programs::run_flamelet;
+use flamelet_tests::programs::{answer, command, flamelet, run_flamelet};
 
 fn json_of(arguments: &[&str]) -> Value {
     let answer = run_flamelet(arguments);
@@ -109,4 +112,97 @@ fn pictures_open_on_your_code() {
     let wrong = run_flamelet(["view", "--no-browser", "--mine", "(", &demo]);
     assert_eq!(wrong.status, Some(2));
     assert!(wrong.stderr.contains("mine: '(' is not a regular expression"), "{}", wrong.stderr);
+}
+
+/// A profile of one function with this many samples.
+fn profile_of(file_name: &str, name: &str, file: &str, samples: i64) -> String {
+    let path = profiles::written(file_name, || {
+        let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
+        let filename = builder.string("/srv/shop");
+        let mapping =
+            builder.mapping(Mapping { filename, start: 0x1000, limit: 0x9000, ..Mapping::default() });
+        if samples > 0 {
+            let function = (!name.is_empty()).then(|| builder.named_function(name, file));
+            let lines: Vec<Line> = function.iter().map(|_| Line { function, ..Line::default() }).collect();
+            let location = builder.location(Some(mapping), 0x1234, &lines);
+            let stack = builder.stack(&[location]);
+            builder.sample(stack, Default::default(), &[samples, samples * 10_000_000]);
+        }
+        let mut bytes = Vec::new();
+        pprof::write_gzip(&builder.finish(), &mut bytes).expect("memory");
+        bytes
+    });
+    path.display().to_string()
+}
+
+#[test]
+fn what_a_profile_lacks_is_said_in_a_sentence() {
+    let cases = [
+        (
+            profile_of("empty.pb.gz", "", "", 0),
+            "the profile is empty",
+            "too poor for conclusions: it is empty",
+        ),
+        (profile_of("one.pb.gz", "shop::main", "/home/me/shop/src/main.rs", 1), "", "it has 1 sample"),
+        (profile_of("nameless.pb.gz", "", "", 500), "--binary FILE", "none of its functions has a name"),
+        (profile_of("pathless.pb.gz", "shop::main", "", 500), "--mine REGEX", ""),
+    ];
+    for (file, note, finding) in &cases {
+        for words in [
+            &["explain", file.as_str()][..],
+            &["top", "--by", "yours", file],
+            &["top", "--by", "crate", file],
+        ] {
+            let answer = run_flamelet(words);
+            assert_eq!(answer.status, Some(0), "{words:?}: {}", answer.stderr);
+            assert!(answer.stderr.contains(note), "{words:?}: {}", answer.stderr);
+            // Of a program that is not on this machine, that is said too.
+            assert!(answer.stderr.lines().count() <= 2, "{words:?}: {}", answer.stderr);
+            if words[0] == "explain" {
+                assert!(answer.stdout.contains(finding), "{words:?}: {}", answer.stdout);
+            }
+        }
+        let diff = run_flamelet(["diff", "--explain", file, file]);
+        assert_eq!(diff.status, Some(0), "{file}: {}", diff.stderr);
+        assert!(diff.stdout.contains("None of your functions changed"), "{}", diff.stdout);
+    }
+}
+
+#[test]
+fn only_a_terminal_is_told_of_the_other_view() {
+    const HINT: &str = "--by yours";
+    let file = profiles::committed("go-cpu").display().to_string();
+    let piped = run_flamelet(["top", &file]);
+    assert!(!piped.stdout.contains(HINT), "{}", piped.stdout);
+    // `script` gives its command a terminal.
+    let in_terminal = |words: &str| {
+        let line = format!("{} {words} {file}", flamelet().display());
+        answer(command(Path::new("script")).args(["--quiet", "--return", "--command", &line, "/dev/null"]))
+            .stdout
+    };
+    let shown = in_terminal("top");
+    let last = shown.lines().rev().find(|line| !line.trim().is_empty()).expect("a line");
+    assert!(last.contains(HINT), "{shown}");
+    for words in ["top --json", "top --by yours", "top -o /dev/null"] {
+        assert!(!in_terminal(words).contains(HINT), "{words}");
+    }
+}
+
+#[test]
+fn pictures_of_pixels_are_written() {
+    let file = profiles::committed("go-cpu").display().to_string();
+    let folder = profiles::scratch();
+    for (words, name) in [
+        (&["flame", "-o", "flame.png"][..], "flame.png"),
+        (&["graph", "-o", "graph.png"], "graph.png"),
+        (&["pprof", "-png", "-output=pprof.png"], "pprof.png"),
+        (&["convert", "-o", "convert.png"], "convert.png"),
+    ] {
+        let done = answer(command(flamelet()).args(words).arg(&file).current_dir(folder));
+        assert_eq!(done.status, Some(0), "{words:?}: {}", done.stderr);
+        let bytes = std::fs::read(folder.join(name)).expect("written");
+        assert_eq!(&bytes[..8], b"\x89PNG\r\n\x1a\n", "{words:?}");
+        let size = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+        assert!(size(16) > 200 && size(20) > 100, "{words:?}: {} × {}", size(16), size(20));
+    }
 }

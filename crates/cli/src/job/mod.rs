@@ -16,8 +16,9 @@ use flamelet_report::{Report, ReportKind, ReportOptions, graph, info, labels, pa
 use serde::Serialize;
 
 use crate::error::{Failure, Result};
-use crate::output;
 use crate::profiles::{SourceOptions, SymbolOptions};
+use crate::{output, picture};
+pub(crate) use yours::owners;
 
 /// The form of a flame graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -26,6 +27,8 @@ pub(crate) enum Picture {
     Svg,
     // One interactive page.
     Html,
+    // A picture of pixels.
+    Png,
 }
 
 /// A report to make of a profile.
@@ -49,6 +52,7 @@ pub(crate) enum Question {
     Comments,
     Dot,
     Graph,
+    GraphPng,
     Callgrind,
     Proto,
     TopProto,
@@ -67,12 +71,18 @@ impl Question {
             Self::Traces => ReportKind::Traces,
             Self::Tags => ReportKind::Tags,
             Self::Raw | Self::Info | Self::Comments => ReportKind::Raw,
-            Self::Dot | Self::Graph => ReportKind::Dot,
+            Self::Dot | Self::Graph | Self::GraphPng => ReportKind::Dot,
             Self::Callgrind => ReportKind::Callgrind,
             Self::Proto => ReportKind::Proto,
             Self::TopProto => ReportKind::TopProto,
             Self::Flame(..) => ReportKind::Flame,
         }
+    }
+
+    /// Returns whether the answer uses frames that the profile itself marks to be dropped: they say what your code makes
+    /// the allocator do.
+    fn uses_dropped_frames(&self) -> bool {
+        matches!(self, Self::Explain { .. } | Self::By(Grouping::Yours | Grouping::Line, _))
     }
 
     /// Returns whether the answer is text for people; the others are file formats.
@@ -86,9 +96,8 @@ impl Question {
             | Self::List(_)
             | Self::Disasm(_) => true,
             Self::Traces | Self::Tags | Self::Raw | Self::Info | Self::Comments => true,
-            Self::Dot | Self::Graph | Self::Callgrind | Self::Proto | Self::TopProto | Self::Flame(..) => {
-                false
-            }
+            Self::Dot | Self::Graph | Self::GraphPng | Self::Callgrind => false,
+            Self::Proto | Self::TopProto | Self::Flame(..) => false,
         }
     }
 }
@@ -103,7 +112,8 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    pub(crate) fn run(self) -> Result<()> {
+    pub(crate) fn run(mut self) -> Result<()> {
+        self.source.with_dropped_frames |= self.question.uses_dropped_frames();
         // Check first: a service may take a minute to answer, which should not be wasted.
         output::check(self.output.as_deref())?;
         let opened = self.source.open()?;
@@ -202,9 +212,12 @@ fn answer(question: &Question, report: Report, ask: &Ask<'_>, mut out: &mut dyn 
         Question::Traces | Question::Raw if json => write_json_traces(&report, out),
         Question::Traces => Ok(flamelet_report::text::write_traces(&report, &mut out)?),
         Question::Raw => Ok(raw::write_text(&report, &mut out)?),
-        Question::Dot | Question::Graph if json => write_json(&graph::graph(&report), out),
+        Question::Dot | Question::Graph | Question::GraphPng if json => {
+            write_json(&graph::graph(&report), out)
+        }
         Question::Dot => Ok(dot::write_text(&report, &mut out)?),
         Question::Graph => Ok(out.write_all(graph_svg::svg(&report).as_bytes())?),
+        Question::GraphPng => Ok(out.write_all(&picture::png(&graph_svg::svg(&report))?)?),
         Question::List(expression) => list::write(&report, expression, ask, out),
         Question::Disasm(expression) => disasm::write(&report, expression, ask.symbols, json, out),
         Question::Flame(Picture::Html, options) => {
@@ -214,6 +227,10 @@ fn answer(question: &Question, report: Report, ask: &Ask<'_>, mut out: &mut dyn 
         Question::Flame(Picture::Svg, options) => {
             let options = flame_options(options, &report);
             Ok(out.write_all(flame::svg(report.profile(), &options).as_bytes())?)
+        }
+        Question::Flame(Picture::Png, options) => {
+            let options = flame_options(options, &report);
+            Ok(out.write_all(&picture::png(&flame::svg(report.profile(), &options))?)?)
         }
         Question::Callgrind => Ok(callgrind::write_text(&report, &mut out)?),
         Question::Proto => Ok(pprof::write_gzip(&report.into_profile(), out)?),

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::io::Write;
 
-use flamelet_profile::filter;
+use flamelet_profile::{Profile, filter};
 use flamelet_report::Report;
 use flamelet_report::by::{Grouping, by};
 use flamelet_report::explain::explain;
@@ -20,7 +20,7 @@ pub(super) fn write_groups(
     json: bool,
     mut out: &mut dyn Write,
 ) -> Result<()> {
-    let groups = by(report, grouping, &owners(report, mine)?);
+    let groups = by(report, grouping, &owners_of(report, mine)?);
     if json { write_json(&groups, out) } else { Ok(groups.write_text(report, &mut out)?) }
 }
 
@@ -31,16 +31,16 @@ pub(super) fn write_explanation(
     json: bool,
     mut out: &mut dyn Write,
 ) -> Result<()> {
-    let explanation = explain(report, &owners(report, mine)?);
+    let explanation = explain(report, &owners_of(report, mine)?);
     if json { write_json(&explanation, out) } else { Ok(explanation.write_text(file, &mut out)?) }
 }
 
-/// Returns whose code each function is; functions that match an expression of `mine` are yours.
-fn owners(report: &Report, mine: &[String]) -> Result<Owners> {
+/// Returns whose code each function of each report is; functions that match an expression of `mine` are yours.
+pub(crate) fn owners(reports: &[&Report], mine: &[String]) -> Result<Vec<Owners>> {
     let expressions = mine.iter().map(|text| filter::regex("mine", text));
     let expressions: Vec<Option<Regex>> = expressions.collect::<std::result::Result<_, _>>()?;
     let matched: Vec<Cell<bool>> = vec![Cell::new(false); expressions.len()];
-    let owners = Owners::of(report.profile(), |name, file| {
+    let is_mine = |name: &str, file: &str| {
         let matches = |expression: &Option<Regex>| {
             expression
                 .as_ref()
@@ -49,11 +49,40 @@ fn owners(report: &Report, mine: &[String]) -> Result<Owners> {
         // Try every expression, so that one made redundant by another is not reported as matching nothing.
         let found = expressions.iter().zip(&matched).filter(|(expression, _)| matches(expression));
         found.map(|(_, matched)| matched.set(true)).count() > 0
-    });
+    };
+    let owners: Vec<Owners> = reports.iter().map(|report| Owners::of(report.profile(), is_mine)).collect();
+    if let Some(gap) = reports.iter().find_map(|report| gap(report.profile())) {
+        note!("{gap}");
+    }
     for (text, matched) in mine.iter().zip(&matched) {
         if !matched.get() {
             note!("--mine '{text}' matches no function or file in this profile");
         }
     }
     Ok(owners)
+}
+
+/// Returns what the profile lacks to say whose code it is, and what to do about it.
+fn gap(profile: &Profile) -> Option<&'static str> {
+    let used = profile.functions().iter();
+    let (mut has_names, mut has_files) = (false, false);
+    for function in used {
+        has_names |= !function.name.is_empty();
+        has_files |= !function.filename.is_empty();
+    }
+    match (profile.sample_count() > 0, has_names, has_files) {
+        (false, ..) => Some("the profile is empty: nothing was sampled"),
+        (true, false, _) => Some(
+            "the profile has no names, so whose code it is follows from the binaries alone; name them with --binary FILE",
+        ),
+        (true, true, false) => Some(
+            "the profile has no source files, so whose code a function is follows from its name; say what is yours with \
+             --mine REGEX",
+        ),
+        (true, true, true) => None,
+    }
+}
+
+fn owners_of(report: &Report, mine: &[String]) -> Result<Owners> {
+    Ok(owners(&[report], mine)?.remove(0))
 }

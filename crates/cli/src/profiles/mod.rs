@@ -31,6 +31,8 @@ pub(crate) struct SourceOptions {
     /// Do not keep the times of samples in memory, because the report does not use them.
     pub(crate) without_times: bool,
     pub(crate) symbols: SymbolOptions,
+    /// Keep frames that the profile itself marks to be dropped, such as the allocator's.
+    pub(crate) with_dropped_frames: bool,
     /// Which files may be opened.
     pub(crate) files: Files,
 }
@@ -94,6 +96,7 @@ impl Default for SourceOptions {
             limits: Limits::PERSON,
             without_times: false,
             symbols: SymbolOptions::default(),
+            with_dropped_frames: false,
             files: Files::Any,
         }
     }
@@ -146,7 +149,9 @@ impl SourceOptions {
             profile = merge_within(&[&profile, &base], &budget)?;
         }
         let subject = if let [only] = &*options.sources { only } else { "the profiles" };
-        profile.drop_uninteresting().about(subject)?;
+        if !options.with_dropped_frames {
+            profile.drop_uninteresting().about(subject)?;
+        }
         Ok(Opened { profile, notes })
     }
 

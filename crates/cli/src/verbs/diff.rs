@@ -1,14 +1,16 @@
 //! `flamelet diff`: what changed between two profiles, or two sides of several runs each.
 
 use clap::ValueHint;
-use flamelet_profile::{Profile, unit};
+use flamelet_profile::{Granularity, Profile, unit};
 use flamelet_report::diff::{Comparison, Diff, Run, diff};
+use flamelet_report::explain::changes;
 use flamelet_report::{Report, ReportKind, ReportOptions, Sort};
 use flamelet_symbol::owner::Owners;
 
 use crate::arguments::compare::ComparedArgs;
 use crate::arguments::guide::Guide;
 use crate::arguments::options::{self, Takes};
+use crate::arguments::report::MineArgs;
 use crate::error::{Failure, Result};
 use crate::job;
 use crate::profiles::SourceOptions;
@@ -17,6 +19,11 @@ use crate::profiles::SourceOptions;
 pub(crate) struct Args {
     #[command(flatten)]
     pair: PairArgs<options::Diff>,
+    /// Say in sentences which of your functions changed by more than noise, and of what the change consists
+    #[arg(long)]
+    explain: bool,
+    #[command(flatten)]
+    mine: MineArgs,
 }
 
 /// Two profiles, or two sides of several runs each.
@@ -59,6 +66,7 @@ pub(crate) fn guide() -> Guide {
         examples: &[
             ("flamelet diff before.pb.gz after.pb.gz", "by flat cost: the functions alone"),
             ("flamelet diff before.pb.gz after.pb.gz --cum", "by cumulative cost: with everything they call"),
+            ("flamelet diff before.pb.gz after.pb.gz --explain", "in sentences, by your functions"),
             ("flamelet diff before.pb.gz after.pb.gz --normalize", "for runs of different length"),
             (
                 "flamelet diff --base a1.pb.gz a2.pb.gz a3.pb.gz --new b1.pb.gz b2.pb.gz b3.pb.gz",
@@ -70,6 +78,12 @@ pub(crate) fn guide() -> Guide {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
+    if args.explain {
+        return explain(args);
+    }
+    if !args.mine.mine.is_empty() {
+        return Err(Failure::new("--mine needs --explain"));
+    }
     let answer = compare(&args.pair, Comparison::default())?;
     let compared = &args.pair.compared;
     let count = compared.options.options.node_count.unwrap_or(ReportKind::Diff.usual_node_count());
@@ -79,14 +93,43 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     })
 }
 
+fn explain(args: &Args) -> Result<()> {
+    let (answer, [base, new]) = compare_profiles(&args.pair, Comparison::default())?;
+    // Files of functions say what others' code does.
+    let options =
+        ReportOptions { granularity: Some(Granularity::Lines), ..args.pair.compared.options.options.clone() };
+    let reports = |profiles: Vec<Profile>| -> Result<Vec<Report>> {
+        let reports = profiles.into_iter().map(|profile| Report::new(profile, &options, ReportKind::Explain));
+        Ok(reports.collect::<std::result::Result<_, _>>()?)
+    };
+    let (base, new) = (reports(base)?, reports(new)?);
+    let owners = job::owners(&base.iter().chain(&new).collect::<Vec<_>>(), &args.mine.mine)?;
+    let (of_base, of_new) = owners.split_at(base.len());
+    let answer = changes(&answer, (&base, of_base), (&new, of_new));
+    args.pair.compared.write(|is_json, mut out| match is_json {
+        true => job::write_json(&answer, out),
+        false => Ok(answer.write_text(&mut out)?),
+    })
+}
+
 /// Opens all profiles and compares the sides.
 pub(crate) fn compare<T: Takes>(args: &PairArgs<T>, comparison: Comparison) -> Result<Diff> {
+    Ok(compare_profiles(args, comparison)?.0)
+}
+
+/// Returns the comparison, and the profiles of both sides as they were read.
+fn compare_profiles<T: Takes>(
+    args: &PairArgs<T>,
+    comparison: Comparison,
+) -> Result<(Diff, [Vec<Profile>; 2])> {
     let options = &args.compared.options.options;
     let [base, new] = args.sides();
     let source = args.compared.read.options([&base[..], &new[..]].concat());
     source.note_unused();
-    let (base, new) = (runs(args, &source, &base)?, runs(args, &source, &new)?);
-    compare_runs(&base, &new, options, Comparison { normalize: args.normalize, ..comparison })
+    let (old_profiles, new_profiles) = (open(&source, &base)?, open(&source, &new)?);
+    let (base, new) = (runs(args, &old_profiles)?, runs(args, &new_profiles)?);
+    let comparison = Comparison { normalize: args.normalize, ..comparison };
+    Ok((compare_runs(&base, &new, options, comparison)?, [old_profiles, new_profiles]))
 }
 
 /// Compares the runs of two sides.
@@ -103,13 +146,19 @@ pub(crate) fn compare_runs(
     Ok(diff(base, new, &Comparison { by_cum, ..comparison }))
 }
 
-fn runs<T: Takes>(args: &PairArgs<T>, source: &SourceOptions, files: &[String]) -> Result<Vec<Run>> {
+fn open(source: &SourceOptions, files: &[String]) -> Result<Vec<Profile>> {
+    let mut notes = Vec::new();
+    let profiles = files.iter().map(|file| source.open_one(file, &mut notes)).collect();
+    notes.iter().for_each(|note| note!("{note}"));
+    profiles
+}
+
+fn runs<T: Takes>(args: &PairArgs<T>, profiles: &[Profile]) -> Result<Vec<Run>> {
     let options = &args.compared.options.options;
     let mut runs = Vec::new();
-    for file in files {
-        let mut notes = Vec::new();
-        let profile = source.open_one(file, &mut notes)?;
-        notes.iter().for_each(|note| note!("{note}"));
+    for profile in profiles {
+        let mut profile = profile.clone();
+        profile.drop_uninteresting()?;
         runs.push(run_of(profile, options, T::REPORT)?);
     }
     Ok(runs)

@@ -47,6 +47,7 @@ pub(crate) fn guide() -> Guide {
         about: "Draw a flame graph as SVG or as one interactive HTML file",
         examples: &[
             ("flamelet flame cpu.pb.gz -o cpu.svg", "a picture"),
+            ("flamelet flame cpu.pb.gz -o cpu.png", "where SVG is not accepted"),
             ("flamelet flame cpu.pb.gz -o cpu.html", "an interactive page to open or send"),
             ("flamelet flame cpu.pb.gz --inverted > cpu.svg", "from the leaves"),
             ("flamelet flame cpu.pb.gz --all-frames -o cpu.svg", "with every frame of the async runtime"),
@@ -79,8 +80,9 @@ fn by_extension(path: Option<&Path>) -> Result<Picture> {
     match path.and_then(output::extension) {
         Some("html" | "htm") => Ok(Picture::Html),
         None | Some("svg") => Ok(Picture::Svg),
+        Some("png") => Ok(Picture::Png),
         Some(_) => {
-            let endings = ".svg or .html, or use --format";
+            let endings = ".svg, .html or .png, or use --format";
             Err(output::unknown_extension(path, "unknown output extension", endings))
         }
     }

@@ -27,7 +27,7 @@ pub(crate) struct Args {
 
 pub(crate) fn guide() -> Guide {
     Guide {
-        about: "Draw the call graph as SVG; as DOT or HTML if the output has that extension",
+        about: "Draw the call graph as SVG; as PNG, DOT or HTML if the output has that extension",
         examples: &[
             ("flamelet graph cpu.pb.gz -o cpu.svg", "without Graphviz"),
             ("flamelet graph perf.data --call-tree -o cpu.svg", "a tree, from a perf recording"),
@@ -45,13 +45,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             Question::Flame(Picture::Html, Box::new(options))
         }
         None | Some("svg") => Question::Graph,
+        Some("png") => Question::GraphPng,
         Some(_) => {
             let what = "unknown output extension";
-            return Err(output::unknown_extension(args.report.output(), what, ".svg, .dot or .html"));
+            return Err(output::unknown_extension(args.report.output(), what, ".svg, .png, .dot or .html"));
         }
     };
     // A picture is folded; what is for other programs has pprof's numbers.
-    let is_folded = matches!(question, Question::Graph) && !args.json.json && !args.all_frames;
+    let is_folded =
+        matches!(question, Question::Graph | Question::GraphPng) && !args.json.json && !args.all_frames;
     let mut job = args.report.job(question, &args.sources.sources, args.json.json);
     job.options.folding.runtime |= is_folded;
     job.options.mine = args.mine.mine.clone();

@@ -1,5 +1,7 @@
 //! `flamelet top`: functions by cost.
 
+use std::io::IsTerminal;
+
 use flamelet_report::by::Grouping;
 
 use crate::arguments::guide::Guide;
@@ -8,6 +10,7 @@ use crate::arguments::report::{JsonArgs, MineArgs, ReportArgs};
 use crate::arguments::source::Sources;
 use crate::error::Result;
 use crate::job::Question;
+use crate::output;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -46,5 +49,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Some(grouping) => Question::By(grouping, args.mine.mine.clone()),
         None => Question::Top,
     };
-    args.report.job(question, &args.sources.sources, args.json.json).run()
+    let is_plain = matches!(question, Question::Top) && !args.json.json && args.report.output().is_none();
+    args.report.job(question, &args.sources.sources, args.json.json).run()?;
+    if is_plain && std::io::stdout().is_terminal() {
+        output::line("\nYour own functions, with what they make others do: add --by yours")?;
+    }
+    Ok(())
 }

@@ -103,8 +103,17 @@ pub struct Groups {
     pub candidates: usize,
 }
 
-/// Sums the costs of `report` by `grouping`.
+/// Sums the costs of `report` by `grouping`; at most as many groups as its options ask for.
 pub fn by(report: &Report, grouping: Grouping, owners: &Owners) -> Groups {
+    let mut groups = all_groups(report, grouping, owners);
+    if let Some(limit @ 1..) = report.options.node_count {
+        groups.rows.truncate(limit);
+    }
+    groups
+}
+
+/// Sums the costs of `report` by `grouping`, and returns every group.
+pub(crate) fn all_groups(report: &Report, grouping: Grouping, owners: &Owners) -> Groups {
     let profile = &report.profile;
     let frames = Frames::of(profile, owners, grouping);
     let mut sums = Sums::default();
@@ -117,9 +126,6 @@ pub fn by(report: &Report, grouping: Grouping, owners: &Owners) -> Groups {
         let key = |row: &Group| if is_cum { row.cum } else { row.flat };
         key(b).unsigned_abs().cmp(&key(a).unsigned_abs()).then_with(|| a.name.cmp(&b.name))
     });
-    if let Some(limit @ 1..) = report.options.node_count {
-        rows.truncate(limit);
-    }
     Groups {
         by: Grouping::ALL.iter().find(|(_, known)| *known == grouping).map_or("", |(name, _)| name),
         sample_type: report.value_name(),

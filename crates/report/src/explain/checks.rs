@@ -1,14 +1,18 @@
 //! Rules that need more than a list of functions.
 
+use flamelet_profile::unit;
 use rustc_hash::FxHashMap;
 
-use super::facts::{Facts, Place};
+use super::facts::Facts;
+use super::places::{Matches, Place};
 use crate::by::add;
 
 /// What a check found.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Detected {
     pub(super) value: i64,
+    /// The base of its share, if that is not the total of the profile.
+    pub(super) base: Option<i64>,
     /// Details to add to the rule's title.
     pub(super) detail: String,
     pub(super) places: FxHashMap<Place, i64>,
@@ -19,12 +23,21 @@ const FEW: u64 = 100;
 
 pub(super) fn poor_profile(facts: &Facts<'_>) -> Option<Detected> {
     let mut reasons = Vec::new();
-    if facts.observations < FEW {
-        reasons.push(format!("it has {} samples", facts.observations));
+    match facts.observations {
+        0 => reasons.push("it is empty".to_owned()),
+        1 => reasons.push("it has 1 sample".to_owned()),
+        few if few < FEW => reasons.push(format!("it has {few} samples")),
+        _ => {}
     }
-    let unnamed = facts.share(facts.unnamed);
-    if unnamed > 0.3 {
-        reasons.push(format!("{:.0} % of it is in functions without names", unnamed * 100.0));
+    match facts.share(facts.unnamed) {
+        share if share > 0.99 => reasons.push("none of its functions has a name".to_owned()),
+        share if share > 0.3 => {
+            reasons.push(format!("{:.0} % of it is in functions without names", share * 100.0));
+        }
+        _ => {}
+    }
+    if facts.observations > 0 && facts.with_yours == 0 && reasons.is_empty() {
+        reasons.push("none of it is known to be your code; say which is with --mine".to_owned());
     }
     if let Some(quality) = &facts.report.profile.quality {
         let all = quality.samples.saturating_add(quality.lost).max(1);
@@ -40,6 +53,61 @@ pub(super) fn poor_profile(facts: &Facts<'_>) -> Option<Detected> {
     (!reasons.is_empty()).then(|| Detected { detail: reasons.join("; "), ..Detected::default() })
 }
 
+/// Reports memory that grew from moment to moment, in a profile that a service made of several moments.
+pub(super) fn steady_growth(facts: &Facts<'_>) -> Option<Detected> {
+    let Matches { value, places } = &facts.memory.steady_growth;
+    // The error of a sampled sum is the square root of its samples: nine are three standard deviations.
+    let samples = *value as f64 / facts.report.profile.header.period.max(1) as f64;
+    (samples >= 9.0).then(|| Detected {
+        value: *value,
+        base: Some(facts.memory.grown_bytes),
+        detail: bytes(*value),
+        places: places.clone(),
+    })
+}
+
+pub(super) fn temporary(facts: &Facts<'_>) -> Option<Detected> {
+    let Matches { value, places } = &facts.memory.temporary;
+    let base = facts.memory.allocated_objects;
+    (base > 0 && *value > 0).then(|| Detected {
+        value: *value,
+        base: Some(base),
+        detail: format!("{value} of {base} were freed before anything else was allocated"),
+        places: places.clone(),
+    })
+}
+
+/// Reports bytes that were allocated and never written, which only DHAT counts.
+pub(super) fn unwritten(facts: &Facts<'_>) -> Option<Detected> {
+    let Matches { value, places } = &facts.memory.unwritten;
+    let base = facts.memory.allocated_bytes;
+    (base > 0 && *value > 0).then(|| Detected {
+        value: *value,
+        base: Some(base),
+        detail: format!("{} of {} were never written", bytes(*value), bytes(base)),
+        places: places.clone(),
+    })
+}
+
+/// Less than this is the program itself, its stacks and its libraries.
+const UNNOTICED: i64 = 64 << 20;
+
+/// Reports resident memory that no live block explains.
+pub(super) fn fragmentation(facts: &Facts<'_>) -> Option<Detected> {
+    let (resident, live) = (facts.memory.resident?, facts.memory.live_bytes);
+    let idle = resident.saturating_sub(live);
+    (live > 0 && idle >= UNNOTICED).then(|| Detected {
+        value: idle,
+        base: Some(resident),
+        detail: format!("{} are resident, and live blocks hold {}", bytes(resident), bytes(live)),
+        ..Detected::default()
+    })
+}
+
+fn bytes(value: i64) -> String {
+    unit::label(value, "bytes")
+}
+
 /// Reports all system calls, and names the most expensive ones.
 pub(super) fn system_calls(facts: &Facts<'_>) -> Option<Detected> {
     let all: i64 = facts.calls.values().map(|calls| calls.value).sum();
@@ -49,7 +117,7 @@ pub(super) fn system_calls(facts: &Facts<'_>) -> Option<Detected> {
         calls.iter().take(3).map(|(name, calls)| format!("{name} {:.0} %", facts.share(calls.value) * 100.0));
     let detail = named.collect::<Vec<_>>().join(", ");
     let places = calls.first().map(|(_, calls)| calls.places.clone()).unwrap_or_default();
-    Some(Detected { value: all, detail, places })
+    Some(Detected { value: all, detail, places, ..Detected::default() })
 }
 
 pub(super) fn one_busy_thread(facts: &Facts<'_>) -> Option<Detected> {
@@ -74,11 +142,13 @@ pub(super) fn few_lines(facts: &Facts<'_>) -> Option<Detected> {
     let all = total(&lines);
     lines.sort_by_key(|(place, value)| (std::cmp::Reverse(*value), *place));
     let top: Vec<_> = lines.iter().take(3).copied().collect();
-    let is_clear = facts.share(all) >= 0.15 && lines.len() > 3 && total(&top) as f64 >= 0.8 * all as f64;
+    let is_clear =
+        facts.share(all) >= 0.15 && lines.len() > 2 * top.len() && total(&top) as f64 >= 0.8 * all as f64;
     is_clear.then(|| Detected {
         value: total(&top),
         detail: format!("{} of {} lines", top.len(), lines.len()),
         places: top.into_iter().collect(),
+        ..Detected::default()
     })
 }
 
@@ -94,7 +164,7 @@ pub(super) fn few_owners(facts: &Facts<'_>) -> Option<Detected> {
     let value = functions.iter().map(|(_, value)| value).sum();
     (facts.share(value) >= 0.8).then(|| Detected {
         value,
-        detail: String::new(),
         places: functions.into_iter().collect(),
+        ..Detected::default()
     })
 }

@@ -6,16 +6,24 @@ pub(super) struct Functions {
     pub(super) starts: &'static [&'static str],
     /// What their names contain.
     pub(super) parts: &'static [&'static str],
+    /// Left out nevertheless: how their paths begin, or what their names contain.
+    pub(super) except: &'static [&'static str],
 }
 
 /// Shorthand for a row of the table.
 pub(super) const fn functions(starts: &'static [&'static str], parts: &'static [&'static str]) -> Functions {
-    Functions { starts, parts }
+    Functions { starts, parts, except: &[] }
 }
 
 impl Functions {
+    /// Leaves out functions whose paths begin so, or whose names contain it.
+    pub(super) const fn except(self, except: &'static [&'static str]) -> Self {
+        Self { except, ..self }
+    }
+
     pub(super) fn has(&self, path: &str, name: &str) -> bool {
-        self.starts.iter().any(|start| path.starts_with(start))
-            || self.parts.iter().any(|part| name.contains(part))
+        let is_found = self.starts.iter().any(|start| path.starts_with(start))
+            || self.parts.iter().any(|part| name.contains(part));
+        is_found && !self.except.iter().any(|text| path.starts_with(text) || name.contains(text))
     }
 }

@@ -1,8 +1,12 @@
 //! `explain`: reports in sentences what stands out in a profile, how certain that is, and what usually helps.
 
+mod changes;
 mod checks;
 mod facts;
 mod functions;
+mod memory;
+mod moments;
+mod places;
 mod rules;
 
 use flamelet_profile::Profile;
@@ -14,8 +18,12 @@ use serde::Serialize;
 use crate::info::comment_lines;
 use crate::report::Report;
 use checks::Detected;
-use facts::{About, Facts, Matches, Place, Wanted};
+use facts::{About, Facts, Wanted};
+use places::{Matches, Place};
 use rules::{Look, RULES, Rule};
+
+pub use changes::{Change, Changes, PartChange, changes};
+pub use moments::explain_moments;
 
 /// The most findings that are reported.
 const MOST: usize = 10;
@@ -77,6 +85,8 @@ pub struct FoundPlace {
 pub fn explain(report: &Report, owners: &Owners) -> Explanation {
     let wanted = RULES.iter().map(|rule| match &rule.look {
         Look::Anywhere(functions) => Wanted::Anywhere(functions),
+        Look::Both(functions, others) => Wanted::Both(functions, others),
+        Look::Leaf(functions) => Wanted::Leaf(functions),
         Look::Innermost(functions) => Wanted::Innermost(functions),
         Look::Check(_) => Wanted::Nothing,
     });
@@ -105,12 +115,13 @@ fn finding(facts: &Facts<'_>, row: usize, rule: &Rule) -> Option<Finding> {
     }
     let result = match &rule.look {
         Look::Check(check) => check(facts)?,
-        Look::Anywhere(_) | Look::Innermost(_) => {
+        Look::Anywhere(_) | Look::Both(..) | Look::Leaf(_) | Look::Innermost(_) => {
             let Matches { value, places } = &facts.matches[row];
-            Detected { value: *value, detail: String::new(), places: places.clone() }
+            Detected { value: *value, places: places.clone(), ..Detected::default() }
         }
     };
-    let share = facts.share(result.value);
+    let base = result.base.unwrap_or(facts.report.total);
+    let share = share_of(result.value, base);
     if share < rule.least {
         return None;
     }
@@ -125,7 +136,7 @@ fn finding(facts: &Facts<'_>, row: usize, rule: &Rule) -> Option<Finding> {
         share,
         range,
         confidence: if range.0 >= rule.least && facts.observations > 0 { "high" } else { "low" },
-        places: places(facts, &result.places),
+        places: places(facts, &result.places, base),
         why: rule.why,
         helps: rule.helps,
         dig: match rule.focus {
@@ -135,13 +146,17 @@ fn finding(facts: &Facts<'_>, row: usize, rule: &Rule) -> Option<Finding> {
     })
 }
 
-fn places(facts: &Facts<'_>, places: &FxHashMap<Place, i64>) -> Vec<FoundPlace> {
+fn share_of(value: i64, base: i64) -> f64 {
+    if base == 0 { 0.0 } else { value as f64 / base as f64 }
+}
+
+fn places(facts: &Facts<'_>, places: &FxHashMap<Place, i64>, base: i64) -> Vec<FoundPlace> {
     let mut places: Vec<(&Place, &i64)> = places.iter().collect();
     places.sort_by_key(|(place, value)| (std::cmp::Reverse(**value), **place));
     places
         .into_iter()
         .take(3)
-        .map(|(place, &value)| found(&facts.report.profile, place, facts.share(value)))
+        .map(|(place, &value)| found(&facts.report.profile, place, share_of(value, base)))
         .collect()
 }
 

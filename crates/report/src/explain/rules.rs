@@ -27,6 +27,10 @@ pub(super) struct Rule {
 pub(super) enum Look {
     /// Samples with such a function anywhere on their stack.
     Anywhere(Functions),
+    /// Samples with a function of both on their stack.
+    Both(Functions, Functions),
+    /// Samples whose innermost function is one of these, or has one of these inlined at that address.
+    Leaf(Functions),
     /// Samples whose innermost function (after inlining) is one of these.
     Innermost(Functions),
     /// Anything else.
@@ -42,7 +46,7 @@ pub(super) const RULES: &[Rule] = &[
         look: Look::Check(checks::poor_profile),
         least: 0.0,
         why: "with few samples, shares are chance; missing names and truncated stacks hide the callers",
-        helps: "profile for longer, under load, with symbols (`debug = \"line-tables-only\"` in the release profile)",
+        helps: "profile for longer, under load, with symbols (`debug = \"line-tables-only\"` in the release profile; the debug package of an installed program)",
         focus: "",
     },
     Rule {
@@ -83,7 +87,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "debug-assertions",
         about: About::Time,
-        title: "debug assertions in hot code",
+        title: "debug assertions, and the overflow checks that come with them, in hot code",
         look: Look::Anywhere(functions(&["core::ub_checks::"], &["precondition_check"])),
         least: 0.03,
         why: "checks that are meant for development run in every iteration",
@@ -155,18 +159,22 @@ pub(super) const RULES: &[Rule] = &[
         id: "copying",
         about: About::Time,
         title: "copying memory",
-        look: Look::Anywhere(functions(
-            &[
-                "__memcpy",
-                "__memmove",
-                "memcpy",
-                "memmove",
-                "core::intrinsics::copy",
-                "alloc::slice::hack::to_vec",
-                "runtime.memmove",
-            ],
-            &["as core::clone::Clone>::clone", "alloc::slice::hack::ConvertVec", "::to_owned"],
-        )),
+        look: Look::Anywhere(
+            functions(
+                &[
+                    "__memcpy",
+                    "__memmove",
+                    "memcpy",
+                    "memmove",
+                    "core::intrinsics::copy",
+                    "alloc::slice::hack::to_vec",
+                    "runtime.memmove",
+                ],
+                &["as core::clone::Clone>::clone", "alloc::slice::hack::ConvertVec", "::to_owned"],
+            )
+            // These only count.
+            .except(&["alloc::sync::", "alloc::rc::"]),
+        ),
         least: 0.08,
         why: "bytes are moved instead of being used where they are",
         helps: "pass references or slices, use `Arc` or `Bytes` for shared data, `mem::take` instead of `clone`",
@@ -287,10 +295,11 @@ pub(super) const RULES: &[Rule] = &[
         id: "reference-counts",
         about: About::Time,
         title: "counting references",
-        look: Look::Innermost(functions(
-            &["alloc::sync::Arc", "alloc::rc::Rc"],
-            &["alloc::sync::Arc<", "alloc::rc::Rc<"],
-        )),
+        look: Look::Leaf(
+            functions(&["alloc::sync::", "alloc::rc::"], &["alloc::sync::Arc<", "alloc::rc::Rc<"])
+                // Looking at what is shared counts nothing.
+                .except(&["Deref", "::deref", "as_ref", "alloc::sync::deref", "alloc::rc::deref"]),
+        ),
         least: 0.04,
         why: "a reference count that several cores change moves between their caches",
         helps: "borrow (`&T`) inside a call instead of cloning the `Arc`; clone once for each task, not for each item",
@@ -323,6 +332,30 @@ pub(super) const RULES: &[Rule] = &[
         why: "threads spend time waiting for each other, or wake up for too little work",
         helps: "hold the lock for a shorter time, split it, hand over batches instead of single items",
         focus: "spin|yield|lock_contended",
+    },
+    Rule {
+        id: "wake-ups",
+        about: About::Time,
+        title: "waking threads and putting them to sleep",
+        look: Look::Anywhere(functions(
+            &[
+                "futex_wake",
+                "futex_wait",
+                "do_futex",
+                "__x64_sys_futex",
+                "__arm64_sys_futex",
+                "try_to_wake_up",
+                "wake_up_q",
+                "std::sys::pal::unix::futex::",
+                "std::sys::futex::",
+                "runtime.futex",
+            ],
+            &[],
+        )),
+        least: 0.08,
+        why: "each time a thread sleeps or is woken, two threads go through the kernel, often for very little work",
+        helps: "hand over batches instead of single items, fewer threads, `try_lock` or a channel that spins briefly",
+        focus: "futex|wake",
     },
     Rule {
         id: "page-faults",
@@ -373,10 +406,28 @@ pub(super) const RULES: &[Rule] = &[
         id: "dropping",
         about: About::Time,
         title: "dropping values",
-        look: Look::Anywhere(functions(
-            &["core::ptr::drop_in_place", "core::mem::drop"],
-            &["core::ptr::drop_in_place"],
-        )),
+        // Not every drop frees memory: guards of locks do not.
+        look: Look::Both(
+            functions(&["core::ptr::drop_in_place", "core::mem::drop"], &["core::ptr::drop_in_place"]),
+            functions(
+                &[
+                    "alloc::alloc::dealloc",
+                    "__rust_dealloc",
+                    "__rdl_dealloc",
+                    "__rg_dealloc",
+                    "free",
+                    "cfree",
+                    "__libc_free",
+                    "_int_free",
+                    "_rjem_",
+                    "je_",
+                    "mi_free",
+                    "_mi_free",
+                    "operator delete",
+                ],
+                &["__rust_dealloc", "::deallocate"],
+            ),
+        ),
         least: 0.10,
         why: "trees of small allocations are freed one by one",
         helps: "make fewer, larger allocations (an arena, a `Vec` with indices), drop on another thread, reuse values",
@@ -410,6 +461,46 @@ pub(super) const RULES: &[Rule] = &[
         least: 0.0,
         why: "they determine the size of the process",
         helps: "limit the size (an LRU cache, a bounded queue), use smaller types, drop values that are no longer needed",
+        focus: "",
+    },
+    Rule {
+        id: "leak",
+        about: About::Memory,
+        title: "memory that grows from moment to moment",
+        look: Look::Check(checks::steady_growth),
+        least: 0.05,
+        why: "what grows steadily and is never freed ends the process",
+        helps: "look for maps, queues and lists that are only added to; bound them, or remove what is finished",
+        focus: "",
+    },
+    Rule {
+        id: "temporary",
+        about: About::Memory,
+        title: "temporary allocations",
+        look: Look::Check(checks::temporary),
+        least: 0.25,
+        why: "each was needed only for a moment, and cost an allocation and a free",
+        helps: "keep one buffer and `clear` it, `write!` into it instead of `format!`, borrow instead of `to_owned`",
+        focus: "",
+    },
+    Rule {
+        id: "oversized",
+        about: About::Memory,
+        title: "memory that is larger than what is put into it",
+        look: Look::Check(checks::unwritten),
+        least: 0.25,
+        why: "capacity that is never used costs memory, and zeroing it costs time",
+        helps: "a smaller `with_capacity`, `shrink_to_fit` for what is kept, `Box<[T]>` for what does not grow",
+        focus: "",
+    },
+    Rule {
+        id: "fragmentation",
+        about: About::Memory,
+        title: "the process is larger than what it holds",
+        look: Look::Check(checks::fragmentation),
+        least: 0.5,
+        why: "pages with a few live blocks stay resident, and freed memory is not returned to the system",
+        helps: "an allocator that returns memory (jemalloc, mimalloc), `malloc_trim` after a peak, fewer arenas (MALLOC_ARENA_MAX), blocks of like lifetime together",
         focus: "",
     },
 ];

@@ -83,9 +83,9 @@ const PAIRS: &[(&str, &str, &str)] = &[
         "std::sys::sync::mutex::futex::Mutex::lock_contended",
         "std::sys::sync::mutex::futex::Mutex::lock",
     ),
+    ("wake-ups", "try_to_wake_up", "shop::wake_up"),
     ("page-faults", "asm_exc_page_fault", "shop::page"),
     ("logging", "tracing_subscriber::registry::sharded::Registry::new_span", "shop::login"),
-    ("dropping", "core::ptr::drop_in_place<shop::Cart>", "shop::drop_off"),
 ];
 
 #[test]
@@ -104,6 +104,8 @@ fn each_rule_applies_where_it_must_and_nowhere_else() {
 #[test]
 fn every_rule_is_tested_and_has_a_name_of_its_own() {
     let elsewhere = ["poor-profile", "system-calls", "one-busy-thread", "few-lines", "few-owners"];
+    let elsewhere =
+        [&elsewhere[..], &["dropping", "leak", "temporary", "oversized", "fragmentation"]].concat();
     for (row, rule) in RULES.iter().enumerate() {
         assert!(elsewhere.contains(&rule.id) || PAIRS.iter().any(|(id, _, _)| *id == rule.id), "{}", rule.id);
         assert_eq!(RULES.iter().position(|other| other.id == rule.id), Some(row), "{}", rule.id);
@@ -197,4 +199,113 @@ fn an_empty_profile_is_poor_and_nothing_else() {
     let explained = cpu().explained();
     assert_eq!(explained.findings.len(), 1);
     assert_eq!(explained.findings[0].rule, "poor-profile");
+}
+
+/// Explains a heap with these columns; each row is a function of yours, a label and its values.
+fn heap(types: &[(&str, &str)], rows: &[(&str, (&str, &str), &[i64])], comment: &str) -> Explanation {
+    let mut builder = ProfileBuilder::new(types);
+    builder.comment(comment);
+    for (name, (key, value), values) in rows {
+        let function = builder.named_function(name, "/home/me/shop/src/main.rs");
+        let frame = builder.frame(function, 1);
+        let stack = builder.stack(&[frame]);
+        let label = builder.text_label(key, value);
+        let labels = builder.labels(&[label]);
+        builder.sample(stack, labels, values);
+    }
+    let report =
+        Report::new(builder.finish(), &ReportOptions::default(), ReportKind::Explain).expect("a report");
+    let owners = Owners::of(&report.profile, |_, _| false);
+    explain(&report, &owners)
+}
+
+#[test]
+fn growth_is_a_leak_only_if_it_is_steady() {
+    let made = |steady| {
+        let row: (&str, (&str, &str), &[i64]) = ("shop::remember", ("steady", steady), &[1000, 1 << 20]);
+        heap(&[("growth_objects", "count"), ("growth_space", "bytes")], &[row], "")
+    };
+    let explained = made("yes");
+    let finding = explained.findings.iter().find(|finding| finding.rule == "leak").expect("a leak");
+    assert_eq!(finding.places[0].function, "shop::remember");
+    assert!(finding.title.contains("1MB"), "{}", finding.title);
+    assert!(!speaks(&made("no"), "leak"));
+}
+
+#[test]
+fn temporary_allocations_are_counted_by_column_and_by_label() {
+    let types = [("alloc_objects", "count"), ("temporary_objects", "count"), ("alloc_space", "bytes")];
+    let made = |temporary| heap(&types, &[("shop::describe", ("", ""), &[1000, temporary, 64_000])], "");
+    assert!(speaks(&made(600), "temporary"));
+    assert!(!speaks(&made(100), "temporary"));
+    let types = [("freed_objects", "count"), ("freed_space", "bytes")];
+    let made = |lifetime| heap(&types, &[("shop::describe", ("lifetime", lifetime), &[1000, 64_000])], "");
+    assert!(speaks(&made("temporary"), "temporary"));
+    assert!(!speaks(&made("1s-10s"), "temporary"));
+}
+
+#[test]
+fn memory_that_is_never_written_is_oversized() {
+    let types = [("alloc_space", "bytes"), ("written_space", "bytes")];
+    let made = |written| heap(&types, &[("shop::reserve", ("", ""), &[1 << 20, written])], "");
+    assert!(speaks(&made(1000), "oversized"));
+    assert!(!speaks(&made(1 << 20), "oversized"));
+    let unknown = heap(&types[..1], &[("shop::reserve", ("", ""), &[1 << 20])], "");
+    assert!(!speaks(&unknown, "oversized"), "who does not count writes says nothing about them");
+}
+
+#[test]
+fn a_process_much_larger_than_its_heap_is_fragmented() {
+    let types = [("inuse_objects", "count"), ("inuse_space", "bytes")];
+    let made = |resident: i64| {
+        let comment = format!("flamelet: resident memory {resident} bytes");
+        heap(&types, &[("shop::keep", ("", ""), &[1000, 100 << 20])], &comment)
+    };
+    let explained = made(500 << 20);
+    let finding = explained.findings.iter().find(|finding| finding.rule == "fragmentation").expect("found");
+    assert!(finding.title.contains("500MB") && finding.title.contains("100MB"), "{}", finding.title);
+    assert!(!speaks(&made(150 << 20), "fragmentation"));
+    assert!(!speaks(&made(0), "fragmentation"));
+}
+
+#[test]
+fn several_moments_tell_a_leak_from_a_cache_that_is_full() {
+    let moments = |sizes: &[i64]| {
+        let profiles = sizes.iter().enumerate().map(|(minute, &bytes)| {
+            let mut builder = ProfileBuilder::new(&[("inuse_objects", "count"), ("inuse_space", "bytes")]);
+            builder.header_mut().time_nanos = minute as i64 * 60_000_000_000;
+            let function = builder.named_function("shop::remember", "/home/me/shop/src/main.rs");
+            let frame = builder.frame(function, 1);
+            let stack = builder.stack(&[frame]);
+            builder.sample(stack, Default::default(), &[bytes >> 10, bytes]);
+            builder.finish()
+        });
+        let profiles: Vec<Profile> = profiles.collect();
+        let report = |profile: &Profile, command| {
+            Report::new(profile.clone(), &ReportOptions::default(), command).expect("a report")
+        };
+        let last = report(profiles.last().expect("one"), ReportKind::Explain);
+        let reports: Vec<Report> = profiles.iter().map(|profile| report(profile, ReportKind::Heap)).collect();
+        let owners = Owners::of(&last.profile, |_, _| false);
+        explain_moments(&reports, &last, &owners).expect("explained")
+    };
+    let leak = moments(&[1 << 20, 2 << 20, 3 << 20, 4 << 20, 5 << 20]);
+    let finding = leak.findings.iter().find(|finding| finding.rule == "leak").expect("a leak");
+    assert!(finding.title.contains("4MB more in 240 s over 5 profiles, steadily"), "{}", finding.title);
+    assert_eq!((finding.places[0].function.as_str(), finding.confidence), ("shop::remember", "high"));
+    let full = moments(&[5 << 20, 7 << 20, 4 << 20, 6 << 20, 5 << 20]);
+    assert!(!speaks(&full, "leak"), "{:?}", full.findings);
+    let two = moments(&[1 << 20, 5 << 20]);
+    let finding = two.findings.iter().find(|finding| finding.rule == "leak").expect("perhaps a leak");
+    assert_eq!(finding.confidence, "low");
+}
+
+#[test]
+fn dropping_is_mentioned_where_memory_is_freed_and_not_where_locks_are_released() {
+    let made = |inside: FrameText<'_>| {
+        let drop = ("core::ptr::drop_in_place<shop::Cart>", "");
+        cpu().add(&[inside, drop, HANDLE], 3, "main", 400).add(&[TOTAL, HANDLE], 3, "main", 600).explained()
+    };
+    assert!(speaks(&made(("_int_free", "")), "dropping"));
+    assert!(!speaks(&made(("std::sync::mutex::MutexGuard::unlock", "")), "dropping"));
 }

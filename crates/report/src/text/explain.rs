@@ -2,7 +2,23 @@
 
 use std::io::{self, Write};
 
-use crate::explain::{Explanation, Finding};
+use crate::explain::{Change, Changes, Explanation, Finding};
+
+impl Changes {
+    /// Prints the sentences.
+    pub fn write_text(&self, out: &mut impl Write) -> io::Result<()> {
+        writeln!(out, "{}", self.summary)?;
+        let mut list = |title: &str, changes: &[Change]| {
+            if changes.is_empty() {
+                return Ok(());
+            }
+            writeln!(out, "\n{title}")?;
+            changes.iter().try_for_each(|change| writeln!(out, "  {}", change.sentence))
+        };
+        list("Costs more:", &self.more)?;
+        list("Costs less:", &self.less)
+    }
+}
 
 impl Explanation {
     /// Prints the findings. `file` is inserted into the commands to copy.

@@ -16,9 +16,10 @@ pub(crate) enum Made {
 }
 
 /// What a profile can be converted to besides file formats for profiles.
-const PICTURES: [(&str, &str, Made); 3] = [
+const PICTURES: [(&str, &str, Made); 4] = [
     ("dot", "the call graph for Graphviz", Made::Dot),
     ("svg", "a flame graph", Made::Flame(Picture::Svg)),
+    ("png", "a flame graph as a picture of pixels", Made::Flame(Picture::Png)),
     ("html", "a flame graph as one interactive page", Made::Flame(Picture::Html)),
 ];
 
@@ -115,7 +116,8 @@ mod tests {
             ("a.dot", Some(Made::Dot)),
             ("a.pb.gz", Some(Made::Format(Format::Pprof))),
             ("a.speedscope.json", Some(Made::Format(Format::Speedscope))),
-            ("a.png", None),
+            ("a.png", Some(Made::Flame(Picture::Png))),
+            ("a.gif", None),
             ("a", None),
         ] {
             assert_eq!(Made::for_output(Path::new(file)), made, "{file}");

@@ -155,6 +155,7 @@ pub(super) fn plain_question(name: &str) -> Option<Question> {
         "proto" => Question::Proto,
         "topproto" => Question::TopProto,
         "svg" => Question::Graph,
+        "png" => Question::GraphPng,
         "flamegraph" => flame(Picture::Svg),
         "html" => flame(Picture::Html),
         _ => return None,

@@ -13,7 +13,7 @@ Reports (at most one; without one, a shell starts):
   -list=REGEX           their source, with the cost of each line
   -disasm=REGEX         their instructions, with the cost of each
   -traces, -tags, -raw, -comments
-  -svg                  the call graph as SVG
+  -svg, -png            the call graph as a picture
   -web                  the call graph in the browser
   -dot                  the call graph as text for Graphviz
   -flamegraph           a flame graph as SVG
@@ -77,10 +77,12 @@ pub(super) fn unknown_option(name: &str) -> Failure {
 /// Returns the alternative to an option that pprof has and flamelet does not; `None` if neither has it.
 pub(super) fn instead_of(name: &str) -> Option<&'static str> {
     Some(match name {
-        "png" | "gif" | "pdf" | "ps" | "eps" | "jpg" => {
-            "flamelet draws SVG: use -svg, or `flamelet graph FILE -o graph.svg`"
+        "gif" | "pdf" | "ps" | "eps" | "jpg" => {
+            "flamelet draws SVG and PNG: use -svg or -png, or `flamelet graph FILE -o graph.svg`"
         }
-        "evince" | "gv" | "eog" => "flamelet draws SVG: use -web to see it in the browser, or -svg",
+        "evince" | "gv" | "eog" => {
+            "flamelet draws SVG and PNG: use -web to see it in the browser, or -svg or -png"
+        }
         "weblist" => "use -list=REGEX, or -http=:0 for the viewer, which shows source too",
         "kcachegrind" => "write the file with -callgrind -output=FILE and open that",
         _ => return None,

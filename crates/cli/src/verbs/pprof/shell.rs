@@ -15,7 +15,7 @@ use crate::output;
 
 const HELP: &str = "\
 Reports:   top [N] [FOCUS] [-IGNORE]   tree  peek REGEX  list REGEX  disasm REGEX  traces  tags
-           raw  comments  dot  callgrind  proto  topproto  svg  web  flamegraph  html  (> FILE writes to a file)
+           raw  comments  dot  callgrind  proto  topproto  svg  png  web  flamegraph  html  (> FILE writes to a file)
 Options:   `options` lists them; name=value sets one, a name alone turns a switch on:
            focus=REGEX  ignore=REGEX  hide=REGEX  cum  flat  granularity=lines  sample_index=inuse_space
 Other:     help  help OPTION  quit";

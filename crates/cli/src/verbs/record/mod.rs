@@ -408,7 +408,7 @@ impl OutputKind {
             Some(Made::Dot) | None => {
                 let names = Format::all().iter().filter(|format| format.can_write());
                 let endings = names.filter_map(|format| format.extensions().first().copied());
-                let endings: Vec<&str> = endings.chain(["svg", "html"]).collect();
+                let endings: Vec<&str> = endings.chain(["svg", "png", "html"]).collect();
                 Err(Failure::new(format!(
                     "{name}: unknown output extension; use one of {}",
                     endings.join(", ")
@@ -434,6 +434,7 @@ impl OutputKind {
     fn print_next_step(self, path: &Path, with_blocked_time: bool) {
         let name = path.display();
         match self {
+            Self::Picture(Picture::Png) => note!("Wrote {name}"),
             Self::Picture(_) => note!("Wrote {name}; open it in a browser"),
             Self::Format(_) => {
                 note!("Wrote {name}; open it with: flamelet view {name}   or: flamelet top {name}");

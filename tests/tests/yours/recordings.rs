@@ -1,0 +1,62 @@
+//! Programs compiled here, recorded by the real command.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+
+use flamelet_tests::profiles;
+use flamelet_tests::programs::{answer, command, flamelet, run_flamelet};
+use serde_json::Value;
+
+pub(crate) fn scratch(name: &str) -> PathBuf {
+    let folder = profiles::scratch().join("yours");
+    std::fs::create_dir_all(&folder).expect("our own folder");
+    folder.join(name)
+}
+
+/// `programs/rules.rs`, compiled with these flags besides `-g`, once for each name.
+pub(crate) fn rules_program(name: &str, flags: &[&str]) -> PathBuf {
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let out = scratch(name);
+    if !out.exists() {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/yours/programs/rules.rs");
+        let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+        rustc
+            .args(["--edition", "2024", "--crate-name", "rules"])
+            .args(flags)
+            .arg(&source)
+            .arg("-o")
+            .arg(&out);
+        let made = rustc.output().expect("rustc");
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    }
+    out
+}
+
+/// Records `program argument`; `None`, with a `SKIP:` line, where the kernel does not let this user record.
+pub(crate) fn record(program: &Path, argument: &str, options: &[&str]) -> Option<PathBuf> {
+    let base = program.file_name().expect("a file").to_string_lossy();
+    let out = scratch(&format!("{base}-{argument}.pb.gz"));
+    let mut recorder = command(flamelet());
+    recorder.arg("record").args(options).arg("-o").arg(&out).arg("--").arg(program).arg(argument);
+    let said = answer(&mut recorder);
+    if said.status != Some(0) {
+        flamelet_test_support::skip!("nothing can be recorded here: {}", said.stderr.trim());
+        return None;
+    }
+    Some(out)
+}
+
+pub(crate) fn json(words: &[&str]) -> Value {
+    let answer = run_flamelet(words);
+    assert_eq!(answer.status, Some(0), "{words:?}: {}", answer.stderr);
+    serde_json::from_str(&answer.stdout).unwrap_or_else(|error| panic!("{words:?}: {error}"))
+}
+
+/// The findings of `flamelet explain`, by rule.
+pub(crate) fn findings(words: &[&str]) -> Vec<Value> {
+    let mut all = vec!["explain", "--json"];
+    all.extend(words);
+    json(&all)["findings"].as_array().expect("findings").clone()
+}
