@@ -233,7 +233,8 @@ fn a_thread_that_blocks_the_signal_is_named() {
     drop(end);
     blocks.join().expect("no panic");
     let comments: Vec<&str> = profile.comments().collect();
-    let is_named = |comment: &&str| comment.contains("block SIGPROF (at the moment: ") && comment.contains("blocks-it");
+    let is_named =
+        |comment: &&str| comment.contains("block SIGPROF (at the moment: ") && comment.contains("blocks-it");
     assert!(comments.iter().any(is_named), "{comments:?}");
     assert!(
         !comments.iter().any(|comment| comment.contains("flamelet")),

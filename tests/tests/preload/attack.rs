@@ -227,5 +227,5 @@ fn nobody_else_can_lead_the_output_to_a_device() {
     let mut recorder = command(flamelet());
     let said = answer(recorder.args(["record", "--heap", "-o"]).arg(&out).args(["--", "ls"]));
     assert_eq!(said.status, Some(2), "{}", said.stderr);
-    assert!(said.stderr.contains("another user has put there"), "{}", said.stderr);
+    assert!(said.stderr.contains("created by another user"), "{}", said.stderr);
 }
