@@ -193,7 +193,7 @@ impl<'a> ProcessHeap<'a> {
             number = row.parent;
         }
         if number == NO_ROOM {
-            locations.push(self.assembler.builder.named_frame("[stacks that found no room]"));
+            locations.push(self.assembler.builder.named_frame("[stacks that did not fit]"));
         }
         (locations, if number == ROOT || number == NO_ROOM { number } else { TRUNCATED })
     }
