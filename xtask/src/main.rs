@@ -8,6 +8,7 @@ mod dist;
 mod fuzz;
 mod gates;
 mod golang;
+mod pictures;
 mod processes;
 mod release;
 mod run;
@@ -70,8 +71,15 @@ const COMMANDS: &[Command] = &[
         name: "dist",
         usage: "  dist                     make what a release needs under target/dist: crates, tarball, .deb, bill of materials
        --no-crates         leave out packaging and building every crate
+       --no-build          take the command that target/release has
 ",
         run: dist::run,
+    },
+    Command {
+        name: "pictures",
+        usage: "  pictures                 draw the pictures of the documents again
+",
+        run: pictures::run,
     },
     Command {
         name: "release",

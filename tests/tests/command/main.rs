@@ -8,6 +8,7 @@ mod jemalloc;
 mod json;
 mod mcp;
 mod own_options;
+mod pictures;
 mod pprof;
 mod readme;
 mod refusals;

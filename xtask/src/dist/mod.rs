@@ -20,6 +20,9 @@ use stage::Stage;
 /// The package of the command.
 const COMMAND: &str = "flamelet-cli";
 
+/// What may be left out: packaging every crate, and building the command, if `target/release` has it already.
+const OPTIONS: [&str; 2] = ["--no-crates", "--no-build"];
+
 /// What is made, and where.
 struct Dist {
     folder: PathBuf,
@@ -31,19 +34,22 @@ struct Dist {
 }
 
 pub(crate) fn run(arguments: &[String]) -> Outcome {
-    let with_crates = match arguments {
-        [] => true,
-        [only] if only == "--no-crates" => false,
-        _ => return Err(Failure::unusable("dist takes --no-crates or nothing")),
-    };
+    if let Some(unknown) = arguments.iter().find(|argument| !OPTIONS.contains(&argument.as_str())) {
+        return Err(Failure::unusable(format!("dist takes {}, not `{unknown}`", OPTIONS.join(" and "))));
+    }
+    let [with_crates, with_build] =
+        OPTIONS.map(|option| !arguments.iter().any(|argument| argument == option));
     let dist = Dist::new()?;
     if with_crates {
         dist.package_crates()?;
     }
-    run::step(
-        "building the command",
-        workspace::cargo().args(["build", "--release", "--locked", "--package", COMMAND]),
-    )?;
+    if with_build {
+        let mut build = workspace::cargo();
+        run::step(
+            "building the command",
+            build.args(["build", "--release", "--locked", "--package", COMMAND]),
+        )?;
+    }
     dist.write("bom.cdx.json", &bill::bill(&dist.metadata, &dist.read("Cargo.lock")?, COMMAND)?)?;
     dist.write("THIRD-PARTY.txt", &notices::notices(&dist.metadata, COMMAND)?)?;
     let stage = Stage::new(&dist)?;
