@@ -5,7 +5,8 @@ import { h, replaceContent } from "./dom.js";
 import { hideTooltip, showTooltip } from "./overlay.js";
 import { exactPattern } from "./state.js";
 import { barCell } from "./table.js";
-import { exactLabel, grouped, shareLabel, timeLabel, valueLabel } from "./units.js";
+import { exactLabel, grouped, isNoise, shareLabel, timeLabel, valueLabel } from "./units.js";
+import { relativeChange } from "./view-flame.js";
 
 /** @typedef {import("./app.js").App} App */
 /** @typedef {import("./state.js").State} State */
@@ -15,8 +16,8 @@ import { exactLabel, grouped, shareLabel, timeLabel, valueLabel } from "./units.
 /** @typedef {{function: string, file: string, line: number, share: number}} Place */
 /** @typedef {{rule: string, title: string, share: number, range: [number, number], confidence: string, places: Place[], why: string, helps: string, dig: string}} StandsOut */
 /** @typedef {{times: number[], sizes: number[], unit: string}} Size */
-/** @typedef {{function: string, sentence: string}} Change */
-/** @typedef {{verdict: string, faults: string[], explanation: {observations: number, findings: StandsOut[]}, lists: List[], thread_key: string, size?: Size, changes?: {summary: string, more: Change[], less: Change[]}}} SummaryData */
+/** @typedef {{name: string, base: number, new: number}} Change */
+/** @typedef {{verdict: string, faults: string[], explanation: {observations: number, findings: StandsOut[]}, lists: List[], thread_key: string, size?: Size, changes?: Change[]}} SummaryData */
 
 /** @param {App} app */
 export function summaryView(app) {
@@ -57,12 +58,29 @@ function headPart(app, data) {
   );
 }
 
-/** What changed by more than noise. @param {App} app @param {SummaryData} data */
+/** What changed by more than noise, in sentences. @param {App} app @param {SummaryData} data */
 function changesPart(app, data) {
-  const { changes } = data;
-  if (!changes) return null;
-  const line = (/** @type {Change} */ change) => h("li", {}, h("button.link", { text: change.sentence, onclick: () => app.set({ view: "sandwich", pivot: change.function }) }));
-  return h("section.changes", {}, h("h2", { text: "What changed" }), h("p", { text: changes.summary }), h("ul.sentences", {}, ...changes.more.map(line), ...changes.less.map(line)));
+  if (!data.changes) return null;
+  const type = app.sampleType();
+  const real = data.changes.filter((change) => !isNoise(change.base, change.new, type.per_sample)).slice(0, 8);
+  const line = (/** @type {Change} */ change) => {
+    const look = change.new > change.base ? ".more" : ".less";
+    return h("li", {}, h("button.link", { text: change.name, onclick: () => app.set({ view: "sandwich", pivot: change.name }) }), h(`span${look}`, { text: ` ${changeSentence(change, type.unit)}` }));
+  };
+  const total = isNoise(type.base_total, type.total, type.per_sample)
+    ? `In all ${valueLabel(type.total, type.unit)}, as before within noise.`
+    : `In all ${changeSentence({ name: "", base: type.base_total, new: type.total }, type.unit)}`;
+  const nothing = h("p.soft", { text: "None of your functions changed by more than noise." });
+  return h("section.changes", {}, h("h2", { text: "What changed" }), h("p", { text: total }), real.length > 0 ? h("ul.sentences", {}, ...real.map(line)) : nothing);
+}
+
+/** @param {Change} change @param {string} unit */
+export function changeSentence({ base, new: now }, unit) {
+  const isTime = /second/.test(unit);
+  if (base === 0) return `is new: ${valueLabel(now, unit)}.`;
+  if (now === 0) return `is gone: it was ${valueLabel(base, unit)}.`;
+  const word = isTime ? (now > base ? "got slower" : "got faster") : now > base ? "grew" : "shrank";
+  return `${word}: from ${valueLabel(base, unit)} to ${valueLabel(now, unit)} (${relativeChange(base, now)}).`;
 }
 
 /** @param {App} app @param {SummaryData} data */

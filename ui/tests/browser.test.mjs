@@ -503,6 +503,10 @@ test("two profiles are compared", async () => {
   await settled(page);
   await tooltipAt(page, 600, 2, /before8\.89s.*now\d.*change/);
   await shot(page, "diff-flame");
+  await page.click(".tab >> text=Summary");
+  await textIs(page, ".changes", "checkout::price::with_tax");
+  assert.match(await page.textContent(".changes"), /checkout::price::with_tax got slower: from .* to .* \(\+\d+%\)/);
+  await shot(page, "diff-summary");
   await page.click(".tab >> text=Top");
   await page.click("text=Total change");
   await page.waitForSelector(".more");
@@ -755,7 +759,7 @@ test("the server answers only its own page", async () => {
   for (const id of ["../../../etc/passwd", "/etc/passwd", "99", "..%2f..%2fetc%2fpasswd"]) {
     const answer = await asked(api(`api/open?p=${id}`));
     assert.equal(answer.status, 404, id);
-    assert.match(answer.text, /no such profile/);
+    assert.match(answer.text, /this profile is no longer available/);
   }
   const { headers, status } = await asked(service);
   assert.equal(status, 200);
@@ -775,7 +779,7 @@ test("the token opens the page, leaves the address, and is needed", async () => 
   await closed(page);
   const other = await (await browser.newContext()).newPage();
   assert.equal((await other.goto(new URL("/", service).href)).status(), 403);
-  assert.match(await other.textContent("body"), /open the whole address that flamelet printed/);
+  assert.match(await other.textContent("body"), /open the whole URL that flamelet printed/);
   await other.close();
   assert.equal((await asked(new URL("/api/take?seconds=1", service).href, { method: "POST", headers: { "X-Flamelet": "1" } })).status, 403);
 });

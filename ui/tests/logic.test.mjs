@@ -11,7 +11,7 @@ import { foldedPicture, invertedPicture, pivotPicture } from "../src/rebuild.js"
 import { FIRST_STATE, dataQuery, exactPattern, formatState, parseState, searchPattern, zoomKeys, zoomPath } from "../src/state.js";
 import { changeLabel, exactLabel, isNoise, shareLabel, valueLabel } from "../src/units.js";
 import { findings } from "../src/view-info.js";
-import { cratePattern, patternOf } from "../src/view-summary.js";
+import { changeSentence, cratePattern, patternOf } from "../src/view-summary.js";
 import { heapPairs } from "../src/view-heap.js";
 import { movedCell } from "../src/view-heatmap.js";
 import { bucketCount, chosenSpan, movedSpan, niceStep } from "../src/view-timeline.js";
@@ -231,6 +231,9 @@ test("text can be read on every colour, in both themes (WCAG AA)", () => {
 test("lines of the summary lead to what they are about", () => {
   assert.equal(patternOf("top --by yours --focus '^core::hash|sip'"), "^core::hash|sip");
   assert.equal(patternOf("top --by yours"), "");
+  assert.equal(changeSentence({ base: 1e9, new: 2e9 }, "nanoseconds"), "got slower: from 1s to 2s (+100%).");
+  assert.equal(changeSentence({ base: 2048, new: 1024 }, "bytes"), "shrank: from 2kB to 1kB (-50%).");
+  assert.equal(changeSentence({ base: 0, new: 5 }, "count"), "is new: 5.");
   const serde = new RegExp(cratePattern("serde_json 1.0.149"));
   for (const text of ["serde_json::de::from_str", "/registry/src/i/serde_json-1.0.149/src/de.rs", "<serde_json::Value as Clone>::clone"]) assert.ok(serde.test(text), text);
   for (const text of ["my_serde_json::x", "serde_json_path::x", "serde::de::x"]) assert.ok(!serde.test(text), text);

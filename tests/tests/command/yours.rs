@@ -96,7 +96,7 @@ fn pictures_open_on_your_code() {
             && folded.contains("demo::service::count_primes")
     );
     let whole = run_flamelet(["flame", "--all-frames", &demo]).stdout;
-    assert!(!whole.contains("class=\"chain\"") && whole.contains("tokio::runtime::task::raw::poll"));
+    assert!(!whole.contains("class=\"chain\"") && whole.contains("tokio::runtime::task::raw::RawTask::poll"));
     let mine = run_flamelet(["flame", "--mine", "^tokio::", &demo]);
     assert!(mine.stdout.contains("<g class=\"yours\"><title>tokio::runtime::"), "{}", mine.stderr);
     let nothing = run_flamelet(["flame", "--mine", "no such thing", &demo]);

@@ -1,5 +1,6 @@
 //! The page's first tab: what stands out, your heaviest functions and what they consist of, crates and threads.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use flamelet_profile::filter::FilterOptions;
@@ -19,6 +20,8 @@ use crate::stacks::{DIFF_BASE_LABEL, base_label_sets};
 
 /// The most rows of a list.
 const MAX_ROWS: usize = 10;
+/// The most functions of which a change is sent.
+const MAX_CHANGES: usize = 40;
 const TEMPORARY_TITLE: &str = "Who allocates and frees at once";
 /// The most points of the heap's size over time.
 const MAX_POINTS: usize = 400;
@@ -46,6 +49,14 @@ struct SizeOverTime {
     unit: String,
 }
 
+/// A function of yours on both sides of a difference.
+#[derive(Clone, Debug, Serialize)]
+struct ChangedFunction {
+    name: String,
+    base: i64,
+    new: i64,
+}
+
 /// What the page shows first.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
@@ -55,18 +66,53 @@ pub struct Summary {
     lists: Vec<SummaryList>,
     /// The start of the label filter that keeps one thread, `thread=`; empty if no label names threads.
     thread_key: String,
+    /// What changed most, in a difference; the page tells change from noise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changes: Option<Vec<ChangedFunction>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     size: Option<SizeOverTime>,
 }
 
-/// Sums up the sample type at `sample_type`; of a difference, its new side.
+/// Sums up the sample type at `sample_type`; of a difference, its new side and what changed.
 pub fn summary(profile: &Arc<Profile>, owners: &Owners, sample_type: usize) -> Summary {
     if !base_label_sets(profile).contains(&true) {
         return summary_of(profile, owners, sample_type);
     }
-    let mut new = Profile::clone(profile);
-    new.keep_labelled(DIFF_BASE_LABEL, "true", false);
-    summary_of(&Arc::new(new), owners, sample_type)
+    let [new, base] = [false, true].map(|is_base| Arc::new(side_of(profile, is_base)));
+    let changes = changes(&base, &new, owners, sample_type);
+    Summary { changes: Some(changes), ..summary_of(&new, owners, sample_type) }
+}
+
+/// Returns one side of a difference as a profile of its own.
+fn side_of(profile: &Profile, is_base: bool) -> Profile {
+    let mut side = profile.clone();
+    side.keep_labelled(DIFF_BASE_LABEL, "true", is_base);
+    if is_base {
+        side.scale(-1.0);
+    }
+    side
+}
+
+/// Returns the functions of yours whose cost, with that of others' code that they call, changed most.
+fn changes(
+    base: &Arc<Profile>,
+    new: &Arc<Profile>,
+    owners: &Owners,
+    sample_type: usize,
+) -> Vec<ChangedFunction> {
+    let mut found: BTreeMap<String, ChangedFunction> = BTreeMap::new();
+    for (side, is_base) in [(base, true), (new, false)] {
+        let report = Report::unfiltered(Arc::clone(side), sample_type, 0);
+        for row in by(&report, Grouping::Yours, owners).rows.into_iter().filter(|row| row.owner == "yours") {
+            let name = row.name.clone();
+            let change = found.entry(row.name).or_insert(ChangedFunction { name, base: 0, new: 0 });
+            *(if is_base { &mut change.base } else { &mut change.new }) = row.flat;
+        }
+    }
+    let mut changes: Vec<ChangedFunction> = found.into_values().collect();
+    changes.sort_by_key(|change| std::cmp::Reverse(change.new.abs_diff(change.base)));
+    changes.truncate(MAX_CHANGES);
+    changes
 }
 
 fn summary_of(profile: &Arc<Profile>, owners: &Owners, sample_type: usize) -> Summary {
@@ -97,6 +143,7 @@ fn summary_of(profile: &Arc<Profile>, owners: &Owners, sample_type: usize) -> Su
         explanation: explain(&chosen, owners),
         lists,
         thread_key: thread_key(profile),
+        changes: None,
         size: size_over_time(profile),
     }
 }

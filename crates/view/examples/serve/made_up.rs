@@ -219,11 +219,13 @@ pub(crate) fn hostile() -> Profile {
 pub(crate) fn big(count: u64) -> Profile {
     let builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
     let mut maker = Maker { builder, numbers: Numbers(1) };
-    let locations: Vec<_> = (0..20_000u64)
-        .map(|at| {
-            maker.frame(&format!("service_{}::module_{}::Handler<T>::function_{at}", at % 40, at % 700))
-        })
-        .collect();
+    // One function in five is the service's own, so that there are chains of others' frames everywhere.
+    let crates = ["tokio", "hyper", "serde_json", "checkout", "core"];
+    let name = |at: u64| match at {
+        0 => "std::rt::lang_start".to_owned(),
+        _ => format!("{}::module_{}::Handler<T>::function_{at}", crates[at as usize % 5], at % 700),
+    };
+    let locations: Vec<_> = (0..20_000u64).map(|at| maker.frame(&name(at))).collect();
     for _ in 0..count {
         let depth = 20 + maker.numbers.below(40);
         let (mut stack, mut at) = (Vec::new(), 0);
