@@ -4,6 +4,7 @@
 //! messages, [`tools`] is the table of tools, [`reach`] decides what they may read.
 
 mod answer;
+mod calls;
 mod capped;
 mod parameters;
 mod protocol;
