@@ -2772,8 +2772,8 @@ function changesPart(app, data) {
     return h("li", {}, h("button.link", { text: change.name, onclick: () => app.set({ view: "sandwich", pivot: change.name }) }), h(`span${look}`, { text: ` ${changeSentence(change, type.unit)}` }));
   };
   const total = isNoise(type.base_total, type.total, type.per_sample)
-    ? `In all ${valueLabel(type.total, type.unit)}, as before within noise.`
-    : `In all ${changeSentence({ name: "", base: type.base_total, new: type.total }, type.unit)}`;
+    ? `In total ${valueLabel(type.total, type.unit)}: unchanged, within noise.`
+    : `In total, it ${changeSentence({ name: "", base: type.base_total, new: type.total }, type.unit)}`;
   const nothing = h("p.soft", { text: "None of your functions changed by more than noise." });
   return h("section.changes", {}, h("h2", { text: "What changed" }), h("p", { text: total }), real.length > 0 ? h("ul.sentences", {}, ...real.map(line)) : nothing);
 }
