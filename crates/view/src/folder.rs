@@ -41,7 +41,7 @@ impl Found {
 pub(crate) fn files(folder: &Path) -> Result<Vec<Found>, Error> {
     let mut walk = Walk { found: Vec::new(), seen: 0 };
     walk.add(folder, "", 0)
-        .map_err(|error| Error::unreadable(format!("{} cannot be listed: {error}", folder.display())))?;
+        .map_err(|error| Error::unreadable(format!("cannot list {}: {error}", folder.display())))?;
     let mut found = walk.found;
     found.sort_by(|a, b| (b.changed, &a.name).cmp(&(a.changed, &b.name)));
     found.truncate(MOST_LISTED);

@@ -23,7 +23,7 @@ impl Service {
     /// Asks the service for this endpoint and returns the answer.
     pub(crate) fn ask(&self, endpoint: &str) -> Result<Vec<u8>> {
         let Some(url) = fetch::endpoint_url(&self.url, endpoint) else {
-            return Err(Failure::new(format!("{}: write it as http://HOST:PORT", self.url)));
+            return Err(Failure::new(format!("{}: expected http://HOST:PORT", self.url)));
         };
         fetch::fetch(&url, &FetchOptions { max_bytes: MAX_BYTES, ..self.fetch.options() })
     }

@@ -36,7 +36,7 @@ pub(crate) fn guide() -> Guide {
             ),
             (
                 "flamelet check --base m1.pb.gz m2.pb.gz m3.pb.gz --new b1.pb.gz b2.pb.gz b3.pb.gz",
-                "with several runs a side, small changes can be told from noise",
+                "with several runs per side, smaller changes stand out from noise",
             ),
             ("flamelet check main.pb.gz branch.pb.gz --json -o verdict.json", "as JSON"),
         ],

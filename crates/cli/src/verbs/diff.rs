@@ -19,7 +19,7 @@ use crate::profiles::SourceOptions;
 pub(crate) struct Args {
     #[command(flatten)]
     pair: PairArgs<options::Diff>,
-    /// Say in sentences which of your functions changed by more than noise, and of what the change consists
+    /// Explain in sentences which of your functions changed by more than noise, and what makes up the change
     #[arg(long)]
     explain: bool,
     #[command(flatten)]
@@ -70,7 +70,7 @@ pub(crate) fn guide() -> Guide {
             ("flamelet diff before.pb.gz after.pb.gz --normalize", "for runs of different length"),
             (
                 "flamelet diff --base a1.pb.gz a2.pb.gz a3.pb.gz --new b1.pb.gz b2.pb.gz b3.pb.gz",
-                "several runs a side: smaller changes can be told from noise",
+                "several runs per side: smaller changes stand out from noise",
             ),
         ],
         ..Guide::default()

@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let is_plain = matches!(question, Question::Top) && !args.json.json && args.report.output().is_none();
     args.report.job(question, &args.sources.sources, args.json.json).run()?;
     if is_plain && std::io::stdout().is_terminal() {
-        output::line("\nYour own functions, with what they make others do: add --by yours")?;
+        output::line("\nFor your own functions, with the code that they call, add --by yours")?;
     }
     Ok(())
 }

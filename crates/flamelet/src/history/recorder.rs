@@ -83,7 +83,7 @@ impl Recorder {
             self.writer()?.append(CPU, &profile)
         }));
         self.report(outcome.unwrap_or_else(|_| {
-            let message = "a window of the history could not be made (a defect of flamelet)";
+            let message = "a window of the history could not be created (a bug in flamelet)";
             Err(crate::Error::new(crate::ErrorKind::Internal, message))
         }));
     }

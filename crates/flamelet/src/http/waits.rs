@@ -50,9 +50,9 @@ pub(super) fn plan_wall(request: &Incoming<'_>) -> Result<Plan, Refusal> {
     let form = Form::negotiate(request)?;
     let most = rules.limits.max_duration.as_secs();
     let seconds =
-        query.number("seconds", 1..=most, " (the cap of this service)")?.unwrap_or(WALL_SECONDS.min(most));
+        query.number("seconds", 1..=most, " (the limit of this service)")?.unwrap_or(WALL_SECONDS.min(most));
     let most = MOST_LOOKS.min(u64::from(rules.limits.max_frequency));
-    let frequency = query.number("frequency", 1..=most, " Hz (the cap of this service)")?;
+    let frequency = query.number("frequency", 1..=most, " Hz (the limit of this service)")?;
     let frequency = frequency.and_then(|frequency| u32::try_from(frequency).ok());
     let frequency = frequency.unwrap_or(crate::waits::WALL_FREQUENCY.min(rules.limits.max_frequency));
     let delivery = Delivery::new(rules, request.name, form);

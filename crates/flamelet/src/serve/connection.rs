@@ -43,7 +43,7 @@ pub(super) fn serve(mut stream: Stream, handler: &Handler, is_loopback: bool) {
 
 /// Tells the client that there are too many connections.
 pub(super) fn refuse_busy(mut stream: Stream, most: usize) {
-    let message = format!("{most} connections are open, which is the cap of this service; try again later");
+    let message = format!("{most} connections are open, the limit of this service; try again later");
     let _ = stream.set_write_timeout(Duration::from_millis(100));
     // Without the request, so that closing the connection does not throw away the answer. Not for long: others wait.
     let _ = stream.set_read_timeout(Duration::from_millis(20));

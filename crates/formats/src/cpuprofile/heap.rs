@@ -55,7 +55,7 @@ pub(super) fn read(text: &[u8], budget: &Budget) -> Result<Profile> {
         }
     }
     if assembly.row_count() == 0 {
-        return Err(Error::new(ErrorKind::Truncated, "the heap profile holds no allocation"));
+        return Err(Error::new(ErrorKind::Truncated, "the heap profile has no allocation"));
     }
     assembly.finish()
 }

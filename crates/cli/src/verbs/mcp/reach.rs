@@ -58,7 +58,7 @@ impl Reach {
         let is_plain = !address.starts_with("https+insecure://");
         let url = profile_url(address, seconds).filter(|_| is_plain);
         let url = url.ok_or_else(|| {
-            Failure::new(format!("{address}: is no address of a service; write it as http://HOST:PORT"))
+            Failure::new(format!("{address}: this is not the URL of a service; expected http://HOST:PORT"))
         })?;
         match authority(&url.url) {
             Some(host) if self.hosts.contains(&host) => Ok(url),
@@ -72,7 +72,7 @@ impl Reach {
 fn resolved(folder: &Path) -> Result<PathBuf> {
     let real = folder.canonicalize().about(folder.display())?;
     if !real.is_dir() {
-        return Err(Failure::new(format!("{}: is no folder", folder.display())));
+        return Err(Failure::new(format!("{}: not a folder", folder.display())));
     }
     // The source path of reports is a list with colons.
     if real.as_os_str().as_encoded_bytes().contains(&b':') {
