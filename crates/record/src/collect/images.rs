@@ -45,6 +45,14 @@ struct FileKey {
     modified: (i64, i64),
 }
 
+/// Returns the link to the program that the process runs, if that is the deleted file of this mapping.
+fn deleted_program(mapped: &Mapped<'_>) -> Option<PathBuf> {
+    let link = PathBuf::from(format!("/proc/{}/exe", mapped.pid));
+    let target = std::fs::read_link(&link).ok()?;
+    let name = target.to_str()?.strip_suffix(" (deleted)")?;
+    (name == mapped.name).then_some(link)
+}
+
 impl Images {
     /// Returns the module for a mapping. A file that cannot be read or is not ELF becomes a module without a table.
     pub(crate) fn module(&mut self, mapped: &Mapped<'_>) -> Module {
@@ -89,7 +97,11 @@ impl Images {
         let in_root = PathBuf::from(format!("/proc/{}/root{}", mapped.pid, mapped.name));
         let exact =
             PathBuf::from(format!("/proc/{}/map_files/{:x}-{:x}", mapped.pid, mapped.start, mapped.end));
-        let candidates = if mapped.is_deleted { vec![exact] } else { vec![in_root, plain, exact] };
+        let candidates = match mapped.is_deleted {
+            // Only root may open `map_files`; a process' own program has another link, which its user may open.
+            true => std::iter::once(exact).chain(deleted_program(mapped)).collect(),
+            false => vec![in_root, plain, exact],
+        };
         let (image, file) = candidates.into_iter().find_map(|path| {
             // The target's owner may put anything there at any time.
             let file = open_regular(&path).ok()?;
