@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use flamelet_tests::programs::{repository, run_flamelet};
 
-const DOCUMENTS: [&str; 7] = [
+const DOCUMENTS: [&str; 8] = [
     "README.md",
     "docs/coming-from.md",
     "docs/commands.md",
+    "docs/continuous.md",
     "docs/memory.md",
     "docs/permissions.md",
     "docs/service.md",

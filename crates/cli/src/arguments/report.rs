@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueHint};
 
 use super::options::{OptionArgs, Takes};
-use super::source::{SourceArgs, Sources};
+use super::source::{RangeArgs, SourceArgs, Sources};
 use crate::error::Result;
 use crate::job::{Job, Question};
+use crate::profiles::SourceOptions;
 use crate::profiles::fetch;
 
 /// Where a report goes.
@@ -42,6 +43,8 @@ pub(crate) struct ReportArgs<T: Takes> {
     #[command(flatten)]
     options: OptionArgs<T>,
     #[command(flatten)]
+    range: RangeArgs,
+    #[command(flatten)]
     source: SourceArgs,
 }
 
@@ -49,7 +52,7 @@ impl<T: Takes> ReportArgs<T> {
     pub(crate) fn job(&self, question: Question, sources: &[String], json: bool) -> Job {
         Job {
             question,
-            source: self.source.options(sources.to_vec()),
+            source: SourceOptions { range: self.range.range(), ..self.source.options(sources.to_vec()) },
             options: self.options.options.clone(),
             output: self.output.output.clone(),
             json,

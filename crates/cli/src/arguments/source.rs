@@ -8,12 +8,13 @@ use flamelet_profile::budget::parse_size;
 
 use super::values::existing_path;
 use crate::profiles::fetch::{self, FetchOptions};
+use crate::profiles::history::{Range, parse_moment};
 use crate::profiles::{SourceOptions, SymbolOptions};
 
 /// The profiles of a report.
 #[derive(Args, Clone)]
 pub(crate) struct Sources {
-    /// Files, '-' (standard input), or URLs of services; several are merged
+    /// Files, '-' (standard input), folders with a history, or URLs of services; several are merged
     #[arg(required = true, value_name = "SOURCE", value_hint = ValueHint::FilePath)]
     pub(crate) sources: Vec<String>,
 }
@@ -42,6 +43,23 @@ pub(crate) struct FetchArgs {
     /// Do not verify the service's certificate
     #[arg(long, help_heading = "Fetch")]
     insecure: bool,
+}
+
+/// Which part of a history.
+#[derive(Args, Clone, Default)]
+pub(crate) struct RangeArgs {
+    /// Of a folder with a history, or a service that keeps one: from when, such as -2h or 2026-11-15T03:00:00Z
+    #[arg(long, value_name = "TIME", value_parser = parse_moment, allow_hyphen_values = true, help_heading = "History")]
+    from: Option<i64>,
+    /// Until when [default: now]
+    #[arg(long, value_name = "TIME", value_parser = parse_moment, allow_hyphen_values = true, help_heading = "History")]
+    to: Option<i64>,
+}
+
+impl RangeArgs {
+    pub(crate) fn range(&self) -> Range {
+        Range { from: self.from, to: self.to }
+    }
 }
 
 /// Where names come from.

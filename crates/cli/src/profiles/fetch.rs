@@ -31,6 +31,11 @@ pub(crate) struct FetchOptions {
     pub(crate) follows_no_redirects: bool,
 }
 
+/// How much of the answer to a push is read.
+const MAX_ANSWER: u64 = 64 << 10;
+
+const SECOND: i64 = 1_000_000_000;
+
 const CPU_PATH: &str = "/debug/pprof/profile";
 
 /// The default duration of a CPU profile.
@@ -67,6 +72,21 @@ pub(crate) struct ProfileUrl {
     /// How long the service will take, if the address says so.
     pub(crate) seconds: Option<u64>,
     insecure: bool,
+}
+
+impl ProfileUrl {
+    /// Asks for a range of the service's history, in nanoseconds since 1970, instead of a new profile.
+    pub(crate) fn in_range(mut self, from: Option<i64>, to: Option<i64>) -> Self {
+        let seconds = |nanos: i64| format!("{}.{:09}", nanos.max(0) / SECOND, nanos.max(0) % SECOND);
+        for (name, moment) in [("from", from), ("to", to)] {
+            if let Some(moment) = moment {
+                let separator = if self.url.contains('?') { '&' } else { '?' };
+                self.url.push_str(&format!("{separator}{name}={}", seconds(moment)));
+                self.seconds = None;
+            }
+        }
+        self
+    }
 }
 
 /// Returns the address that `text` means, if it can be one: a URL, or `host:port` with or without a path. An address
@@ -125,10 +145,8 @@ pub(crate) fn fetch(url: &ProfileUrl, options: &FetchOptions) -> Result<Vec<u8>>
     let agent = agent(url, options, Duration::from_secs(wait))?;
     let mut request = agent.get(&url.url);
     for header in &options.headers {
-        let (name, value) = header
-            .split_once(':')
-            .ok_or_else(|| Failure::new(format!("--header '{header}': expected 'Name: value'")))?;
-        request = request.header(name.trim(), value.trim());
+        let (name, value) = header_of(header)?;
+        request = request.header(name, value);
     }
     let mut response = request.call().map_err(|error| explain(&error, &url.url, wait))?;
     let status = response.status();
@@ -158,6 +176,40 @@ fn check_port(url: &str) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// Sends `body` to `url`, and returns the status and the text of the answer.
+pub(crate) fn post(
+    url: &str,
+    content_type: &str,
+    body: &[u8],
+    options: &FetchOptions,
+) -> Result<(u16, String)> {
+    if profile_url(url, None).is_none() {
+        return Err(Failure::new(format!("{url}: this is not a URL; write it as http://HOST:PORT")));
+    }
+    check_port(url)?;
+    let target = ProfileUrl { url: url.to_owned(), seconds: None, insecure: false };
+    let wait = options.timeout.unwrap_or(QUICK_WAIT);
+    let agent = agent(&target, options, Duration::from_secs(wait))?;
+    let mut request = agent.post(url).header("Content-Type", content_type);
+    for header in &options.headers {
+        let (name, value) = header_of(header)?;
+        request = request.header(name, value);
+    }
+    let mut response = request.send(body).map_err(|error| explain(&error, url, wait))?;
+    let mut answer = Vec::new();
+    let reader = response.body_mut().with_config().limit(u64::MAX).reader();
+    reader.take(MAX_ANSWER).read_to_end(&mut answer).about(url)?;
+    Ok((response.status().as_u16(), String::from_utf8_lossy(&answer).into_owned()))
+}
+
+/// Splits a header of the command line into its name and its value.
+fn header_of(header: &str) -> Result<(&str, &str)> {
+    let (name, value) = header
+        .split_once(':')
+        .ok_or_else(|| Failure::new(format!("--header '{header}': write it as 'Name: value'")))?;
+    Ok((name.trim(), value.trim()))
 }
 
 fn agent(url: &ProfileUrl, options: &FetchOptions, wait: Duration) -> Result<ureq::Agent> {

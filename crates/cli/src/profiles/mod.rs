@@ -1,6 +1,7 @@
 //! Turns the sources that the user names (files, `-`, addresses) into one profile.
 
 pub(crate) mod fetch;
+pub(crate) mod history;
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Read};
@@ -14,6 +15,7 @@ use flamelet_symbol::locate::Search;
 use crate::error::{About, Failure, Result};
 use crate::output;
 use fetch::FetchOptions;
+use history::Range;
 
 /// What to open, and how.
 #[derive(Clone, Debug)]
@@ -26,6 +28,8 @@ pub(crate) struct SourceOptions {
     /// Scale the profile so that its total equals the base's.
     pub(crate) normalize: bool,
     pub(crate) fetch: FetchOptions,
+    /// From when to when, of a history or of a service that keeps one.
+    pub(crate) range: Range,
     /// The limit on memory and work for reading, for all profiles together.
     pub(crate) limits: Limits,
     /// Do not keep the times of samples in memory, because the report does not use them.
@@ -93,6 +97,7 @@ impl Default for SourceOptions {
             diff_base: Vec::new(),
             normalize: false,
             fetch: FetchOptions::default(),
+            range: Range::default(),
             limits: Limits::PERSON,
             without_times: false,
             symbols: SymbolOptions::default(),
@@ -117,8 +122,13 @@ impl SourceOptions {
     pub(crate) fn note_unused(&self) {
         let mut sources = self.sources.iter().chain(&self.base).chain(&self.diff_base);
         let unused = self.fetch.given();
-        if !unused.is_empty() && !sources.any(|source| is_service(source)) {
+        if !unused.is_empty() && !sources.clone().any(|source| is_service(source)) {
             note!("{}: ignored, because no source is a service", unused.join(", "));
+        }
+        let has_past =
+            |source: &String| is_service(source) || history::history_of(source, self.range).is_some();
+        if self.range.is_given() && !sources.any(has_past) {
+            note!("--from, --to: ignored, because no source is the history of a service");
         }
     }
 
@@ -191,6 +201,12 @@ impl SourceOptions {
     }
 
     pub(crate) fn open_one(&self, source: &str, notes: &mut Vec<String>) -> Result<Profile> {
+        if let Some(found) = history::history_of(source, self.range) {
+            let (folder, range) = found?;
+            let mut profile = history::open(folder, range, self.limits, notes)?;
+            self.symbols.apply(&mut profile, notes);
+            return Ok(profile);
+        }
         let name = if source == "-" { "standard input" } else { source };
         let mut options = flamelet_formats::FormatOptions::default();
         options.limits = self.limits;
@@ -231,6 +247,7 @@ impl SourceOptions {
         }
         let path = Path::new(source);
         if let Some(url) = fetch::profile_url(source, self.fetch.seconds).filter(|_| !path.exists()) {
+            let url = url.in_range(self.range.from, self.range.to);
             let max_bytes = self.limits.memory;
             let options = FetchOptions { max_bytes, ..self.fetch.clone() };
             return Ok(ProfileInput::Stream(Box::new(io::Cursor::new(fetch::fetch(&url, &options)?))));

@@ -32,8 +32,8 @@ pub(crate) struct PairArgs<T: Takes> {
     /// The old profile
     #[arg(value_name = "BASE", value_hint = ValueHint::FilePath, required_unless_present = "base_runs")]
     before: Option<String>,
-    /// The new profile
-    #[arg(value_name = "NEW", value_hint = ValueHint::FilePath, required_unless_present = "new_runs")]
+    /// The new profile; for a history with --from, leave it out to compare the range with the one before it
+    #[arg(value_name = "NEW", value_hint = ValueHint::FilePath)]
     after: Option<String>,
     /// The old runs; several show how much runs differ
     #[arg(long = "base", value_name = "FILE", num_args = 1.., value_hint = ValueHint::FilePath,
@@ -55,6 +55,7 @@ impl<T: Takes> PairArgs<T> {
     fn sides(&self) -> [Vec<String>; 2] {
         match (&self.before, &self.after) {
             (Some(before), Some(after)) => [vec![before.clone()], vec![after.clone()]],
+            (Some(history), None) => [vec![history.clone()], vec![history.clone()]],
             _ => [self.base_runs.clone(), self.new_runs.clone()],
         }
     }
@@ -71,6 +72,10 @@ pub(crate) fn guide() -> Guide {
             (
                 "flamelet diff --base a1.pb.gz a2.pb.gz a3.pb.gz --new b1.pb.gz b2.pb.gz b3.pb.gz",
                 "several runs per side: smaller changes stand out from noise",
+            ),
+            (
+                "flamelet diff /var/lib/my-service/history --from -1h",
+                "the last hour of a history against the hour before",
             ),
         ],
         ..Guide::default()
@@ -124,9 +129,11 @@ fn compare_profiles<T: Takes>(
 ) -> Result<(Diff, [Vec<Profile>; 2])> {
     let options = &args.compared.options.options;
     let [base, new] = args.sides();
-    let source = args.compared.read.options([&base[..], &new[..]].concat());
+    let source = args.compared.source([&base[..], &new[..]].concat());
     source.note_unused();
-    let (old_profiles, new_profiles) = (open(&source, &base)?, open(&source, &new)?);
+    let is_one_history = args.before.is_some() && args.after.is_none();
+    let older = if is_one_history { right_before(&source)? } else { source.clone() };
+    let (old_profiles, new_profiles) = (open(&older, &base)?, open(&source, &new)?);
     let (base, new) = (runs(args, &old_profiles)?, runs(args, &new_profiles)?);
     let comparison = Comparison { normalize: args.normalize, ..comparison };
     Ok((compare_runs(&base, &new, options, comparison)?, [old_profiles, new_profiles]))
@@ -171,6 +178,13 @@ pub(crate) fn run_of(profile: Profile, options: &ReportOptions, kind: ReportKind
     let run = Run::new(profile, owners, |profile| Report::new(profile, options, kind))?;
     run.report().warnings.iter().for_each(|warning| note!("{warning}"));
     Ok(run)
+}
+
+/// Returns where to read what was right before the range: as long as the range itself.
+fn right_before(source: &SourceOptions) -> Result<SourceOptions> {
+    let message = "name two profiles to compare, or a history and a range of it with --from";
+    let range = source.range.before().ok_or_else(|| Failure::new(message))?;
+    Ok(SourceOptions { range, ..source.clone() })
 }
 
 /// Refuses profiles in different units: nanoseconds and bytes can be subtracted, but the result means nothing.

@@ -25,6 +25,7 @@ mod merge;
 mod peek;
 mod pprof;
 mod proto;
+mod push;
 mod raw;
 mod record;
 mod recover;
@@ -95,6 +96,7 @@ verbs! {
     merge => Merge,
     symbolize => Symbolize,
     fetch => Fetch,
+    push => Push,
     convert => Convert,
     record => Record,
     run => Run,

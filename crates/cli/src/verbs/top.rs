@@ -38,6 +38,10 @@ pub(crate) fn guide() -> Guide {
             ("flamelet top cpu.pb.gz --cum -n 10", "ten, with everything they call"),
             ("flamelet top cpu.pb.gz --focus serde", "only stacks with serde in them"),
             ("flamelet top http://localhost:3000 --seconds 5", "of a running service"),
+            (
+                "flamelet top /var/lib/my-service/history --from -2h --to -1h",
+                "one hour of a service's history",
+            ),
             ("flamelet top heap.pb.gz -i alloc_space --json", "another sample type, as JSON"),
         ],
         ..Guide::default()

@@ -43,7 +43,7 @@ pub(crate) fn guide() -> Guide {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let asked = args.view();
-    let mut source = args.compared.read.options(args.sources.clone());
+    let mut source = args.compared.source(args.sources.clone());
     output::check(args.compared.output.output.as_deref())?;
     source.note_unused();
     if asked == Some(HeapView::Growth)

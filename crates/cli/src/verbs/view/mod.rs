@@ -17,10 +17,11 @@ use flamelet_view::{
 use crate::arguments::guide::Guide;
 use crate::arguments::options::{OptionArgs, Takes};
 use crate::arguments::report::MineArgs;
-use crate::arguments::source::SourceArgs;
+use crate::arguments::source::{RangeArgs, SourceArgs};
 use crate::error::{About, Failure, Result};
 use crate::output;
 use crate::profiles::fetch;
+use crate::profiles::history::history_of;
 use crate::profiles::{Files, SourceOptions, SymbolOptions, is_service};
 
 /// How long a service is profiled for the page by default.
@@ -49,6 +50,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     options: OptionArgs<Page>,
     #[command(flatten)]
+    range: RangeArgs,
+    #[command(flatten)]
     source: SourceArgs,
 }
 
@@ -71,6 +74,10 @@ pub(crate) fn guide() -> Guide {
             ("flamelet view before.pb.gz after.pb.gz", "two profiles, to compare"),
             ("flamelet view http://localhost:3000", "take profiles of a service"),
             ("flamelet view /opt/profiling", "a folder of profiles, with its subfolders"),
+            (
+                "flamelet view /var/lib/my-service/history --from -2h --to -1h",
+                "one hour of a service's history",
+            ),
             ("flamelet view --host 0.0.0.0 --port 8080 cpu.pb.gz", "in a container with a published port"),
             ("flamelet view --mine '^house_' cpu.pb.gz", "count crates named house_… as your code"),
             ("flamelet view --source-path ~/checkout cpu.pb.gz", "with the source files in this folder"),
@@ -84,7 +91,8 @@ pub(crate) fn guide() -> Guide {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let mut options = args.source.options(args.sources.clone());
+    let mut options =
+        SourceOptions { range: args.range.range(), ..args.source.options(args.sources.clone()) };
     options.take_binary();
     let code = CodeOptions {
         source_path: args.options.options.source_path.clone(),
@@ -134,6 +142,11 @@ impl Disassemble for Disassembler {
 pub(super) fn source(options: &SourceOptions) -> Result<Source> {
     if let [only] = options.sources.as_slice() {
         let path = Path::new(only);
+        let is_past =
+            history_of(only, options.range).is_some() || (is_service(only) && options.range.is_given());
+        if is_past {
+            return one(options);
+        }
         if (path.is_dir() || is_service(only)) && (options.has_base() || options.normalize) {
             let message =
                 "--base and --normalize need files; here, select the profile to compare with on the page";
@@ -155,9 +168,7 @@ pub(super) fn source(options: &SourceOptions) -> Result<Source> {
         }
     }
     if options.sources.len() == 1 || options.has_base() {
-        let opened = options.open()?;
-        opened.notes.iter().for_each(|note| note!("{note}"));
-        return Ok(Source::profile(&options.sources.join(" + "), opened.profile));
+        return one(options);
     }
     options.note_unused();
     let mut notes = Vec::new();
@@ -168,6 +179,13 @@ pub(super) fn source(options: &SourceOptions) -> Result<Source> {
         .collect();
     notes.iter().for_each(|note| note!("{note}"));
     Ok(Source::profiles(profiles?))
+}
+
+/// All sources together.
+fn one(options: &SourceOptions) -> Result<Source> {
+    let opened = options.open()?;
+    opened.notes.iter().for_each(|note| note!("{note}"));
+    Ok(Source::profile(&options.sources.join(" + "), opened.profile))
 }
 
 /// An empty page would not say why it is empty.
