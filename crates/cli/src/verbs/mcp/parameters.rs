@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(schema["required"], json!(["profile"]));
         assert_eq!(schema["properties"]["rows"]["maximum"], 100);
         assert_eq!(schema["properties"]["by"]["enum"], json!(["crate", "line"]));
-        assert_eq!(schema["properties"]["focus"]["description"], "Keep samples with a frame that matches");
+        assert_eq!(schema["properties"]["focus"]["description"], "Keep samples with a matching frame");
         assert_eq!(schema["additionalProperties"], false);
     }
 }

@@ -195,7 +195,7 @@ fn failures_of_tools_are_one_line() {
         ("top", of(&json!({ "sample_index": "nothing" })), "nothing"),
         ("top", of(&json!({ "focus": "(" })), "focus"),
         ("peek", of(&json!({ "function": "no_such_function" })), "no function matches"),
-        ("list", of(&json!({ "function": "no_such_function" })), "no function"),
+        ("list", of(&json!({ "function": "no_such_function" })), "no sampled function matches"),
         ("diff", json!({ "before": "go-cpu.pb.gz", "after": "go-heap.pb.gz" }), "cannot compare"),
     ] {
         let (text, is_error) = call_tool(&server, name, &arguments);
