@@ -41,7 +41,7 @@ fn what_is_not_there_is_named() {
     let (kind, message) =
         refused(RecordOptions::new(Target::Command(quiet("/no/such/program".as_ref(), &[]))));
     assert_eq!(kind, ErrorKind::NotFound);
-    assert!(message.contains("could not be started"), "{message}");
+    assert!(message.contains("cannot start the command"), "{message}");
     assert_nothing_goes_on();
 }
 

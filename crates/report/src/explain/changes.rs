@@ -289,7 +289,8 @@ mod tests {
         assert_eq!(found.less.len(), 0, "{:?}", found.less);
         let [change] = &found.more[..] else { panic!("{:?}", found.more) };
         assert_eq!(change.sentence, "shop::total got slower: 5s → 10.05s (+101 %), mostly hashing +5s.");
-        assert!(found.is_total_real);
+        // One run a side says little about the total: another run may do more work.
+        assert!(!found.is_total_real);
         assert!(found.summary.contains("One of your functions"), "{}", found.summary);
     }
 
