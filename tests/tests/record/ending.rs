@@ -194,7 +194,7 @@ fn runs_before_one_that_fails_are_kept_and_the_first_bad_status_counts() {
     let output = output.expect("the command");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{errors}");
-    assert!(errors.contains("run 2: ./once") && errors.contains("Wrote b.pb.gz"), "{errors}");
+    assert!(errors.contains("run 2 failed: ./once") && errors.contains("Wrote b.pb.gz"), "{errors}");
     assert_readable(&folder.join("b.pb.gz"));
 }
 
