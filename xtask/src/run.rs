@@ -147,6 +147,6 @@ mod tests {
         let said = lines.join("\n");
         // In any order: the shell reports the end of its child on the other pipe.
         assert!(["one", "two"].iter().all(|line| lines.contains(&(*line).to_owned())) && !success, "{said}");
-        assert!(lines.iter().any(|line| line.contains("hangs") && line.contains("sleep")), "{said}");
+        assert!(lines.iter().any(|line| line.contains("as hung") && line.contains("sleep")), "{said}");
     }
 }

@@ -1,13 +1,13 @@
 //! Samples other processes: where their CPU time goes, where they wait, and which system calls they make.
 //!
 //! ```no_run
-//! use flamelet_record::{Options, Target, record};
+//! use flamelet_record::{RecordOptions, Target, record};
 //! use std::sync::atomic::AtomicBool;
 //!
 //! let mut command = std::process::Command::new("sleep");
 //! command.arg("1");
 //! let stop = AtomicBool::new(false);
-//! let recorded = record(Options::new(Target::Command(command)), &mut |_| {}, &stop)?;
+//! let recorded = record(RecordOptions::new(Target::Command(command)), &mut |_| {}, &stop)?;
 //! println!("{} samples, {} lost", recorded.summary.samples, recorded.summary.lost);
 //! # Ok::<(), flamelet_record::Error>(())
 //! ```
