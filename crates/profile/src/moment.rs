@@ -57,7 +57,7 @@ fn since_1970(text: &str) -> Option<i64> {
     let number: i64 = whole.parse().ok()?;
     match whole.len() {
         // A year, as a person writes it, and not half an hour after 1970 began.
-        4 => None,
+        4 if number >= 1970 => None,
         0..12 => number.checked_mul(SECOND)?.checked_add(nanos_of_fraction(fraction)),
         12..15 => number.checked_mul(1_000_000),
         _ => None,

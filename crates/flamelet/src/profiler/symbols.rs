@@ -77,7 +77,8 @@ impl Symbols {
     /// Returns the innermost function at each of `addresses` of this process, where it is known.
     #[cfg(any(feature = "heap", feature = "http"))]
     pub(crate) fn frames(&self, addresses: &[u64]) -> Vec<Option<Frame>> {
-        self.inlined_frames(addresses).into_iter().map(|frames| frames.into_iter().next()).collect()
+        let innermost = |frames: Vec<Frame>| frames.into_iter().next();
+        unaccounted(|| self.find_frames(addresses).into_iter().map(innermost).collect())
     }
 
     /// Returns all functions at each of `addresses` of this process, where they are known: those that the compiler has put
