@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use flamelet_tests::profiles;
@@ -19,8 +20,9 @@ pub(crate) fn rules_program(name: &str, flags: &[&str]) -> PathBuf {
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let out = scratch(name);
-    if !out.exists() {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/yours/programs/rules.rs");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/yours/programs/rules.rs");
+    let written = |path: &Path| path.metadata().and_then(|file| file.modified()).ok();
+    if written(&out) < written(&source) {
         let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
         rustc
             .args(["--edition", "2024", "--crate-name", "rules"])
@@ -36,8 +38,11 @@ pub(crate) fn rules_program(name: &str, flags: &[&str]) -> PathBuf {
 
 /// Records `program argument`; `None`, with a `SKIP:` line, where the kernel does not let this user record.
 pub(crate) fn record(program: &Path, argument: &str, options: &[&str]) -> Option<PathBuf> {
+    // Tests that run at the same time record the same programs.
+    static RECORDINGS: AtomicUsize = AtomicUsize::new(0);
+    let number = RECORDINGS.fetch_add(1, Ordering::Relaxed);
     let base = program.file_name().expect("a file").to_string_lossy();
-    let out = scratch(&format!("{base}-{argument}.pb.gz"));
+    let out = scratch(&format!("{base}-{argument}-{number}.pb.gz"));
     let mut recorder = command(flamelet());
     recorder.arg("record").args(options).arg("-o").arg(&out).arg("--").arg(program).arg(argument);
     let said = answer(&mut recorder);

@@ -298,7 +298,7 @@ pub(super) const RULES: &[Rule] = &[
         look: Look::Leaf(
             functions(&["alloc::sync::", "alloc::rc::"], &["alloc::sync::Arc<", "alloc::rc::Rc<"])
                 // Looking at what is shared counts nothing.
-                .except(&["Deref", "::deref", "as_ref", "alloc::sync::deref", "alloc::rc::deref"]),
+                .except(&["Deref", "::deref", "::inner", "as_ref", "alloc::sync::deref", "alloc::rc::deref"]),
         ),
         least: 0.04,
         why: "a reference count that several cores change moves between their caches",
