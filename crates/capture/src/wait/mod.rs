@@ -6,7 +6,7 @@
 //! | tasks of async code: where they await, and how their time is spent | [`tasks`] |
 //! | all threads, running or not | [`wall`] |
 //!
-//! Each kind of wait is counted by its stack in a table of its own ([`Delays`]), which hooks write to without a lock
+//! Each kind of wait is counted by its stack in a table of its own (`Delays`), which hooks write to without a lock
 //! and without allocating, and of which profiles are made.
 
 mod delays;

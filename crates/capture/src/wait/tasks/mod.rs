@@ -18,7 +18,7 @@
 //!
 //! # Why no wake-up is lost
 //!
-//! A waker that is handed out belongs to one [`Node`](waker::Node), which never changes: it holds the executor's waker of
+//! A waker that is handed out belongs to one `Node` (in `waker`), which never changes: it holds the executor's waker of
 //! the poll that made it, and waking it wakes that. A later poll uses the same node only if the executor's waker is
 //! still the same (`will_wake`), so whichever waker a future has kept, it wakes what the executor's own would wake.
 
