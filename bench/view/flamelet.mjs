@@ -8,8 +8,11 @@ const ZOOMS = 12;
 const [TOP, ROW] = [104, 19];
 const PAN_MILLISECONDS = 1500;
 
-/** Small profiles open with their summary: the flame graph is what is measured. */
+/** The page opens with its summary; this is its flame graph. */
 export const entry = "#/flame";
+
+/** What is there once the summary is. */
+export const summary = "main[aria-busy=false] .summary .summary-list";
 
 /** What is there once boxes are. */
 export const boxes = "main[aria-busy=false] .flame-holder .for-readers td";

@@ -1,4 +1,4 @@
-// Opens a profile in Chromium: `node bench/view/open.mjs time|memory flamelet|pprof COMMAND…`. One line of JSON.
+// Opens a profile in Chromium: `node bench/view/open.mjs time|summary|memory flamelet|pprof COMMAND…`. One line of JSON.
 //
 // COMMAND serves until it is ended; flamelet prints its address, pprof is told one (`-http=ADDRESS`). The browser is
 // running and has shown a small page of the same host before the command starts.
@@ -9,9 +9,11 @@
 //          browser_cpu_s, browser_mb   of Chromium until then, and what it holds more than before (proportional set)
 //          zoom_ms, zoom_worst_ms      from the click to the picture painted
 //          frame_ms, frame_p95_ms      from a frame to the next while the graph is dragged (flamelet)
-// memory:  total_mb                    the highest sum, at any moment until the picture is there, of what the command
-//                                      holds and what the browser holds more than before. Looking that often slows
-//                                      everything down, so it is a run of its own.
+// summary: summary_ms                  from the command's start to the page as it opens: with its summary (flamelet)
+//          summary_cpu_s               of the command, until then
+// memory:  total_mb                    the highest sum, at any moment until the summary and then the flame graph are
+//                                      there, of what the command holds and what the browser holds more than before.
+//                                      Looking that often slows everything down, so it is a run of its own.
 
 import { spawn } from "node:child_process";
 import http from "node:http";
@@ -51,7 +53,7 @@ const idle = tree(chrome);
 const start = performance.now();
 const server = spawn(command, args, { stdio: ["ignore", "pipe", "inherit"] });
 try {
-  console.log(JSON.stringify(what === "memory" ? await memory() : await time()));
+  console.log(JSON.stringify(await { time, summary, memory }[what]()));
 } finally {
   server.kill();
   await browser.close();
@@ -69,6 +71,12 @@ async function time() {
   return { ...line, view_bytes: largest };
 }
 
+async function summary() {
+  await page.goto(await address(), { waitUntil: "commit", timeout: PATIENCE });
+  await painted(program.summary);
+  return { summary_ms: Math.round(performance.now() - start), summary_cpu_s: spent(server.pid).cpu_s };
+}
+
 async function memory() {
   let [total, isOver] = [0, false];
   const watch = (async () => {
@@ -77,7 +85,10 @@ async function memory() {
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
   })();
-  await page.goto((await address()) + program.entry, { waitUntil: "commit", timeout: PATIENCE });
+  const place = await address();
+  await page.goto(place, { waitUntil: "commit", timeout: PATIENCE });
+  await painted(program.summary);
+  await page.evaluate((entry) => (location.hash = entry), program.entry);
   await painted();
   isOver = true;
   await watch;
@@ -112,8 +123,8 @@ async function address() {
   }
 }
 
-/** Until boxes are there and a frame has been shown. */
-async function painted() {
-  await page.waitForSelector(program.boxes, { state: "attached" });
+/** Until boxes (or something else) are there and a frame has been shown. */
+async function painted(selector = program.boxes) {
+  await page.waitForSelector(selector, { state: "attached" });
   await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
 }

@@ -63,8 +63,8 @@ async def bad_arguments(client):
 
 async def outside(client):
     for path in ["/etc/passwd", "../secret.txt", "link.pb.gz", f"{folder}/../secret.txt", "/"]:
-        await bad(client, "top", "outside of what may be read", profile=path)
-        await bad(client, "open", "outside of what may be read", path=path)
+        await bad(client, "top", "not in an allowed folder", profile=path)
+        await bad(client, "open", "not in an allowed folder", path=path)
 
 
 async def hostile(client):
@@ -79,7 +79,7 @@ async def take(client):
     fetched = await good(client, "fetch", "Kept in memory as fetched-1", address=address, seconds=1)
     assert "Quality:" in fetched, fetched
     await good(client, "top", "flat%", profile="fetched-1")
-    await bad(client, "fetch", "may not be asked", address="http://127.0.0.1:1/debug/pprof/heap")
+    await bad(client, "fetch", "is not allowed", address="http://127.0.0.1:1/debug/pprof/heap")
     await bad(client, "fetch", "302", address=f"{address}/redirect")
     await good(client, "record", "recording-2", command=["sh", "-c", BUSY], seconds=60, save_as="sh.pb.gz")
     await good(client, "top", "Quality:", profile="recording-2")

@@ -3,13 +3,15 @@
 
 import { copyText, debounced, h, keepingFocus, replaceContent } from "./dom.js";
 import { flash, showDialog, showHelp, showMenu } from "./overlay.js";
-import { FILTER_KINDS, HEAP_QUESTIONS, dataQuery, exactPattern, formatState, openPaths, parseState, searchPattern } from "./state.js";
+import { timePicker } from "./picker.js";
+import { FILTER_KINDS, HEAP_QUESTIONS, WAIT_QUESTIONS, dataQuery, exactPattern, formatState, openPaths, parseState, searchPattern } from "./state.js";
 import { changeLabel, exactLabel, shareLabel, timeLabel, valueLabel } from "./units.js";
 import { flameView } from "./view-flame.js";
 import { graphView } from "./view-graph.js";
 import { heapView } from "./view-heap.js";
 import { heatmapView } from "./view-heatmap.js";
 import { infoView } from "./view-info.js";
+import { requestsView } from "./view-requests.js";
 import { sandwichView } from "./view-sandwich.js";
 import { sourceView } from "./view-source.js";
 import { summaryView } from "./view-summary.js";
@@ -40,14 +42,12 @@ const VIEWS = [
   { id: "tags", title: "Labels", make: tagsView, needs: (opened) => (opened.about?.label_keys ?? []).length > 0 },
   { id: "timeline", title: "Timeline", make: timelineView, needs: (opened) => opened.about?.has_timeline === true },
   { id: "heatmap", title: "Heatmap", make: heatmapView, needs: (opened) => opened.about?.has_timeline === true },
+  { id: "requests", title: "Requests", make: requestsView, needs: (opened) => opened.requests },
   { id: "info", title: "Info", make: infoView },
 ];
 
 /** The views that need more data than the flame graph; a saved page may not have it. */
-const MORE_VIEWS = ["summary", "graph", "heap", "source", "tags", "timeline", "heatmap"];
-
-/** A profile with more stacks opens on its flame graph: its summary takes seconds. */
-const MOST_STACKS_FIRST = 200_000;
+const MORE_VIEWS = ["summary", "graph", "heap", "source", "tags", "timeline", "heatmap", "requests"];
 
 /** The status line while nothing is selected. */
 const RESTING = "Click to zoom or to open folded frames, right-click for more, / to search, r for every frame, ? for all keys";
@@ -74,7 +74,7 @@ export class App {
     this.provider = provider;
     this.state = { ...parseState(location.hash), ...(location.hash === "" ? provider.firstState() : {}) };
     /** @type {Opened} */
-    this.opened = { about: null, entries: [], live: false, live_heap: [], let_go: 0, code: false, no_code: "", mine: [] };
+    this.opened = { about: null, entries: [], live: false, past: false, services: [], live_heap: [], live_waits: [], requests: false, let_go: 0, code: false, no_code: "", mine: [] };
     /** The function that the keys act on. */
     this.chosen = "";
     this.working = 0;
@@ -106,6 +106,7 @@ export class App {
     if (opened === null) return;
     this.opened = opened;
     this.rememberMine();
+    void this.picker?.update(opened, this.state.service);
     document.title = opened.about ? `${opened.about.title} – flamelet` : "flamelet";
     await this.render();
   }
@@ -134,6 +135,7 @@ export class App {
     this.controls = h("div.controls");
     this.main = h("main.main", { tabindex: -1 });
     this.statusElement = h("footer.status");
+    this.picker = timePicker(this);
     this.progress = h("div.progress", { role: "progressbar", "aria-label": "Working", hidden: true });
     replaceContent(
       this.root,
@@ -142,6 +144,7 @@ export class App {
         h("button.quiet", { title: "Undo (u)", "aria-label": "Undo", text: "↶", onclick: () => history.back() }),
         this.themeButton,
         h("button.quiet", { title: "Keys (?)", "aria-label": "Keys", text: "?", onclick: showHelp })),
+      this.picker.element,
       h("div.bar.second", {}, this.tabs, h("span.spring"), this.controls),
       h("div.bar.third", {}, this.chips),
       this.progress,
@@ -163,11 +166,10 @@ export class App {
     this.follow(before);
   }
 
-  /** Shows the new state. For another profile or base, its metadata is read first. @param {State} before */
+  /** Shows the new state. For another profile, base or time range, its metadata is read first. @param {State} before */
   follow(before) {
-    const { profile, base, time } = this.state;
-    const spans = base.startsWith("@") && before.time !== time;
-    if (before.profile !== profile || before.base !== base || spans) void this.start();
+    const { profile, base, time, service } = this.state;
+    if (before.service !== service || before.profile !== profile || before.base !== base || before.time !== time) void this.start();
     else void this.render();
   }
 
@@ -229,7 +231,7 @@ export class App {
 
   /** What is shown where the address does not say. */
   firstView() {
-    return this.provider.saved || this.opened.about?.stacks > MOST_STACKS_FIRST ? "flame" : "summary";
+    return this.provider.saved ? "flame" : "summary";
   }
 
   /** @param {ViewKind} kind */
@@ -502,29 +504,35 @@ export class App {
     this.liveButtons.hidden = !live;
     const at = entries.findIndex((entry) => entry.id === this.opened.about?.id);
     const before = entries.slice(0, Math.max(0, at)).reverse().find((entry) => entry.kind === entries[at].kind);
-    const heap = h("button.toggle", { text: "Heap…", "aria-haspopup": "menu", title: "Take a heap profile", onclick: () => this.heapMenu(heap) });
+    const heap = h("button.toggle", { text: "Heap…", "aria-haspopup": "menu", title: "Take a heap profile", onclick: () => this.takeMenu(heap, this.opened.live_heap, HEAP_QUESTIONS) });
+    const waits = h("button.toggle", { text: "Waiting…", "aria-haspopup": "menu", title: "Take a profile of locks or awaits", onclick: () => this.takeMenu(waits, this.opened.live_waits, WAIT_QUESTIONS) });
     replaceContent(
       this.liveButtons,
       h("button.primary", { text: "Take a 10 s CPU profile", onclick: () => this.take(10, "") }),
       this.opened.live_heap.length > 0 && heap,
+      this.opened.live_waits.length > 0 && waits,
       before !== undefined && this.state.base === "" && h("button.toggle", { text: "Compare with the one before", onclick: () => this.set({ base: before.id, zoom: "", time: "" }) }),
     );
   }
 
-  /** @param {HTMLElement} button */
-  heapMenu(button) {
-    const items = this.opened.live_heap.map((what) => ({ label: HEAP_QUESTIONS[what] ?? what, run: () => void this.take(10, what) }));
+  /** @param {HTMLElement} button @param {string[]} names @param {Record<string, string>} labels */
+  takeMenu(button, names, labels) {
+    const items = names.map((what) => ({ label: labels[what] ?? what, run: () => void this.take(10, what) }));
     const { left, bottom } = button.getBoundingClientRect();
     showMenu(items, { clientX: left, clientY: bottom + 2 });
   }
 
-  /** @param {number} seconds @param {string} heap the heap profile to take; empty for a CPU profile */
-  async take(seconds, heap) {
-    flash(heap === "" || heap === "growth" ? `Taking a profile for ${seconds} s …` : "Taking a profile …");
-    const entry = await this.waitFor(this.provider.take(seconds, heap));
+  /**
+   * @param {number} seconds @param {string} what the endpoint of the profile to take; empty for a CPU profile
+   * @param {import("./state.js").Filter[]} [filters] which part of it to show
+   */
+  async take(seconds, what, filters = []) {
+    flash(what === "" || what === "growth" ? `Taking a profile for ${seconds} s …` : "Taking a profile …");
+    const entry = await this.waitFor(this.provider.take(seconds, what));
     if (!entry) return;
-    const view = heap !== "" ? "heap" : this.state.view === "heap" ? "flame" : this.state.view;
-    this.set({ profile: entry.id, view, type: "", base: "", zoom: "", time: "", filters: [] });
+    const other = ["heap", "requests"].includes(this.state.view) ? "flame" : this.state.view;
+    const view = what in HEAP_QUESTIONS ? "heap" : other;
+    this.set({ profile: entry.id, view, type: "", base: "", zoom: "", time: "", filters });
   }
 
   toggleTheme() {
@@ -541,6 +549,7 @@ export class App {
   applyTheme(theme) {
     document.documentElement.dataset.theme = theme;
     this.view?.themeChanged?.();
+    this.picker?.themeChanged();
   }
 
   /** @param {KeyboardEvent} event */

@@ -12,7 +12,7 @@
  *
  * @typedef {NameColumns & {zoom: number, cutoff: number, narrower: number, diff: boolean,
  *   parent: number[], name: number[], weight: number[], own: number[],
- *   sides?: Sides, own_sides?: Sides, notes?: string[]}} FlamePayload
+ *   sides?: Sides, own_sides?: Sides, notes?: string[], held?: number[][]}} FlamePayload
  */
 
 /** A flame graph that can be drawn. */
@@ -163,6 +163,13 @@ export class Picture {
     }
     const box = boxes[low];
     return x >= this.x[box] - slack && x <= this.x[box] + this.weight[box] + slack ? box : -1;
+  }
+
+  /** The folded boxes with a matching frame, of a picture that knows what they hold. @param {RegExp} pattern @returns {number[]} */
+  holding(pattern) {
+    const named = this.data.names.map((name) => pattern.test(name));
+    const found = (this.data.held ?? []).map((names, at) => (names.some((name) => named[name]) ? at : -1));
+    return found.filter((at) => at >= 0);
   }
 
   /**

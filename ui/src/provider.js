@@ -3,7 +3,7 @@
 
 import { Picture } from "./picture.js";
 import { foldedPicture, invertedPicture, pivotPicture } from "./rebuild.js";
-import { dataQuery, openPaths, searchPattern, showsEverything, zoomKeys } from "./state.js";
+import { WAIT_QUESTIONS, dataQuery, openPaths, searchPattern, showsEverything, zoomKeys } from "./state.js";
 
 /**
  * @typedef {import("./state.js").State} State
@@ -14,9 +14,9 @@ import { dataQuery, openPaths, searchPattern, showsEverything, zoomKeys } from "
  * @typedef {{kind: string, unit: string, total: number, base_total: number, per_sample: number, missing?: boolean}} SampleType
  * @typedef {Record<string, any> & {title: string, types: SampleType[], default_type: number}} About
  * @typedef {{id: string, name: string, detail: string, kind: string}} Entry
- * @typedef {{about: About | null, entries: Entry[], live: boolean, live_heap: string[], let_go: number, code: boolean, no_code: string, mine: string[]}} Opened
+ * @typedef {{about: About | null, entries: Entry[], live: boolean, past?: boolean, services?: string[], live_heap: string[], live_waits: string[], requests: boolean, let_go: number, code: boolean, no_code: string, mine: string[]}} Opened
  * @typedef {{sample_type: number, flame: FlamePayload, functions: Functions, graph: object, labels: object[], heap?: object, summary?: object}} SavedPicture
- * @typedef {{about: About, first: number, inverted: boolean, icicle: boolean, everything: boolean, pictures: SavedPicture[], timeline?: object, heatmap?: object}} Saved
+ * @typedef {{about: About, first: number, inverted: boolean, icicle: boolean, everything: boolean, pictures: SavedPicture[], judged?: object, timeline?: object, heatmap?: object}} Saved
  * @typedef {NameColumns & {count: number, total: number, diff: boolean, name: number[], flat: number[],
  *   cum: number[], flat_sides?: Sides, cum_sides?: Sides}} Functions
  * @typedef {{name: string, key: number, hue: number, owner: string, weight: number, own: number, new: number, base: number, leaf: boolean}} TreeRow
@@ -63,19 +63,20 @@ export class ServerData {
     const query = new URLSearchParams();
     if (state.profile !== "") query.set("p", state.profile);
     if (state.base !== "") query.set("base", state.base);
-    if (state.base.startsWith("@") && state.time !== "") query.set("t", state.time);
+    if (state.time !== "") query.set("t", state.time);
     return answerOf(fetch(`api/open?${query}`));
   }
 
   /** @param {State} state @param {FlameQuery} wanted @param {AbortSignal} [signal] @returns {Promise<Picture>} */
   async flame(state, wanted, signal) {
-    const query = dataQuery(state);
-    query.set("dir", wanted.direction);
-    if (wanted.pivot !== "") query.set("fn", wanted.pivot);
-    if (wanted.zoom !== "") query.set("z", wanted.zoom);
-    for (const path of openPaths(state)) query.append("open", path);
-    query.set("w", String(Math.ceil(wanted.width / 100) * 100));
-    return new Picture(await this.ask("flame", query, signal));
+    return new Picture(await this.ask("flame", flameQuery(state, wanted), signal));
+  }
+
+  /** The boxes of a picture that are folded and hold a match of the search. @param {State} state @param {FlameQuery} wanted what the picture is an answer to @returns {Promise<number[]>} */
+  async holding(state, wanted) {
+    const query = flameQuery(state, wanted);
+    query.set("q", state.query);
+    return this.ask("holding", query);
   }
 
   /** @param {State} state @param {string} path @returns {Promise<TreeRow[]>} */
@@ -109,11 +110,39 @@ export class ServerData {
     return this.ask(what, query);
   }
 
-  /** @param {number} seconds @param {string} heap what of the memory; nothing for the CPU @returns {Promise<Entry>} */
-  async take(seconds, heap) {
-    const query = new URLSearchParams({ seconds: String(seconds), ...(heap === "" ? {} : { heap }) });
+  /** What the requests of a live service spend their time on, now. @returns {Promise<any>} */
+  async requests() {
+    return answerOf(fetch("api/requests"));
+  }
+
+  /** @param {number} seconds @param {string} what the endpoint of the profile; nothing for the CPU @returns {Promise<Entry>} */
+  async take(seconds, what) {
+    const query = new URLSearchParams({ seconds: String(seconds) });
+    if (what !== "") query.set(what in WAIT_QUESTIONS ? "wait" : "heap", what);
     return answerOf(fetch(`api/take?${query}`, { method: "POST", headers: { "X-Flamelet": "1" } }));
   }
+
+  /** How much CPU time was used over the history. @param {number} parts @param {string} service @returns {Promise<import("./picker.js").Course>} */
+  async course(parts, service) {
+    return answerOf(fetch(`api/course?${new URLSearchParams({ buckets: String(parts), s: service })}`));
+  }
+
+  /** Adds a range of the history to the profiles. @param {number} from in milliseconds since 1970 @param {number} to @param {string} service @returns {Promise<Entry>} */
+  async range(from, to, service) {
+    const query = new URLSearchParams({ from: String(from), to: String(to), s: service });
+    return answerOf(fetch(`api/range?${query}`, { method: "POST", headers: { "X-Flamelet": "1" } }));
+  }
+}
+
+/** @param {State} state @param {FlameQuery} wanted */
+function flameQuery(state, wanted) {
+  const query = dataQuery(state);
+  query.set("dir", wanted.direction);
+  if (wanted.pivot !== "") query.set("fn", wanted.pivot);
+  if (wanted.zoom !== "") query.set("z", wanted.zoom);
+  for (const path of openPaths(state)) query.append("open", path);
+  query.set("w", String(Math.ceil(wanted.width / 100) * 100));
+  return query;
 }
 
 /** @param {Promise<Response>} request */
@@ -150,7 +179,7 @@ export class SavedData {
     const kept = new Set(this.content.pictures.map((picture) => picture.sample_type));
     const about = { ...this.content.about, default_type: this.content.first };
     about.types = about.types.map((type, at) => ({ ...type, missing: !kept.has(at) }));
-    return { about, entries: [], live: false, live_heap: [], let_go: 0, code: false, no_code: "", mine: [] };
+    return { about, entries: [], live: false, live_heap: [], live_waits: [], requests: false, let_go: 0, code: false, no_code: "", mine: [] };
   }
 
   /** @param {State} state */
@@ -184,6 +213,12 @@ export class SavedData {
     return picture;
   }
 
+  /** @param {State} state @param {FlameQuery} wanted @returns {Promise<number[]>} */
+  async holding(state, wanted) {
+    const pattern = searchPattern(state.query);
+    return pattern ? (await this.flame(state, wanted)).holding(pattern) : [];
+  }
+
   /** @param {State} state @param {string} path @returns {Promise<TreeRow[]>} */
   async children(state, path) {
     const direction = state.inverted ? "callers" : "callees";
@@ -207,11 +242,13 @@ export class SavedData {
     const pattern = searchPattern(search);
     const rows = all.name.map((_, at) => at).filter((at) => !pattern || pattern.test(all.names[all.name[at]]));
     const change = (/** @type {number} */ at) => (all.cum_sides ? Math.abs(all.cum_sides.new[at] - all.cum_sides.base[at]) : 0);
+    // Of a difference, the columns show the new side.
+    const [flat, cum] = [all.flat_sides?.new ?? all.flat, all.cum_sides?.new ?? all.cum];
     rows.sort((a, b) => {
       if (sort === "name") return all.names[all.name[a]] < all.names[all.name[b]] ? -1 : 1;
-      if (sort === "cum") return all.cum[b] - all.cum[a];
+      if (sort === "cum") return cum[b] - cum[a];
       if (sort === "change") return change(b) - change(a);
-      return all.flat[b] - all.flat[a] || all.cum[b] - all.cum[a];
+      return flat[b] - flat[a] || cum[b] - cum[a];
     });
     const pick = (/** @type {number[]} */ column) => rows.map((at) => column[at]);
     const sides = (/** @type {Sides | undefined} */ both) => both && { new: pick(both.new), base: pick(both.base) };
@@ -231,7 +268,7 @@ export class SavedData {
   /** The saved data for a view, if any. @param {string} what @param {State} state */
   keptFor(what, state) {
     const part = this.part(state);
-    const parts = /** @type {Record<string, object | undefined>} */ ({ summary: part.summary, graph: part.graph, tags: part.labels, heap: part.heap, timeline: this.content.timeline, heatmap: this.content.heatmap });
+    const parts = /** @type {Record<string, object | undefined>} */ ({ summary: part.summary, graph: part.graph, tags: part.labels, heap: part.heap, timeline: this.content.timeline, heatmap: this.content.heatmap, judged: this.content.judged });
     return parts[what];
   }
 
@@ -248,7 +285,22 @@ export class SavedData {
   }
 
   /** @returns {Promise<never>} */
+  async requests() {
+    throw new Error("A saved page has no requests.");
+  }
+
+  /** @returns {Promise<never>} */
   async take() {
     throw new Error("A saved page cannot take profiles.");
+  }
+
+  /** @returns {Promise<never>} */
+  async course() {
+    throw new Error("A saved page has no history.");
+  }
+
+  /** @returns {Promise<never>} */
+  async range() {
+    throw new Error("A saved page has no history.");
   }
 }

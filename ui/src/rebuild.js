@@ -7,12 +7,12 @@ import { zoomPath } from "./state.js";
 
 /** @typedef {import("./picture.js").FlamePayload} FlamePayload */
 /** `chain` is the row of the owner of a chain of frames, -1 for a function. */
-/** @typedef {{name: number, chain: number, frames: [number, number], weight: number, own: number, now: number, base: number, ownNow: number, ownBase: number, children: Map<number, Node>}} Node */
-/** A box on the way along a stack. @typedef {{name: number, chain: number, frames: number}} Step */
+/** @typedef {{name: number, chain: number, held: Set<number>, frames: [number, number], weight: number, own: number, now: number, base: number, ownNow: number, ownBase: number, children: Map<number, Node>}} Node */
+/** A box on the way along a stack; `held` are the names of a chain's frames. @typedef {{name: number, chain: number, held: number[], frames: number}} Step */
 
 /** @param {Step} step @returns {Node} */
 function newNode({ name, chain, frames }) {
-  return { name, chain, frames: [frames, frames], weight: 0, own: 0, now: 0, base: 0, ownNow: 0, ownBase: 0, children: new Map() };
+  return { name, chain, held: new Set(), frames: [frames, frames], weight: 0, own: 0, now: 0, base: 0, ownNow: 0, ownBase: 0, children: new Map() };
 }
 
 /**
@@ -81,16 +81,17 @@ class ChainFinder {
     for (let at = 0; at < places.length; at++) {
       let end = at;
       while (end < places.length && folds(places[end])) end++;
-      const chain = end - at > 1 ? this.ownerOf(places.slice(at, end).map((place) => names[place]), callers) : -1;
+      const held = places.slice(at, end).map((place) => names[place]);
+      const chain = held.length > 1 ? this.ownerOf(held, callers) : -1;
       if (chain >= 0 && !opened.has(zoomPath([...keys, this.keys[chain]]))) {
-        steps.push({ name: -1, chain, frames: end - at });
+        steps.push({ name: -1, chain, held, frames: held.length });
         keys.push(this.keys[chain]);
         at = end - 1;
         continue;
       }
       // An opened chain is a box for each of its frames.
       for (let one = at; one < Math.max(end, at + 1); one++) {
-        steps.push({ name: names[places[one]], chain: -1, frames: 1 });
+        steps.push({ name: names[places[one]], chain: -1, held: [], frames: 1 });
         keys.push(this.data.keys[names[places[one]]]);
       }
       at = Math.max(end, at + 1) - 1;
@@ -127,14 +128,14 @@ function chainKey(name) {
 function regrouped(picture, route, how) {
   const ends = endings(picture);
   const finder = new ChainFinder(picture.data);
-  const root = newNode({ name: how.root, chain: -1, frames: 1 });
+  const root = newNode({ name: how.root, chain: -1, held: [], frames: 1 });
   for (let at = 0; at < picture.count; at++) {
     if (ends.weight[at] <= 0) continue;
     const names = stackOf(picture, at);
     const places = route(names);
     if (places === null) continue;
     const add = { weight: ends.weight[at], now: ends.now[at], base: ends.base[at] };
-    const steps = how.folds ? finder.steps(names, places, how.callers, how.folds) : places.map((place) => ({ name: names[place], chain: -1, frames: 1 }));
+    const steps = how.folds ? finder.steps(names, places, how.callers, how.folds) : places.map((place) => ({ name: names[place], chain: -1, held: [], frames: 1 }));
     let node = root;
     addTo(node, add);
     for (const step of steps) {
@@ -143,6 +144,7 @@ function regrouped(picture, route, how) {
       if (!next) node.children.set(key, (next = newNode(step)));
       next.frames = [Math.min(next.frames[0], step.frames), Math.max(next.frames[1], step.frames)];
       node = next;
+      for (const name of step.held) node.held.add(name);
       addTo(node, add);
     }
     node.own += add.weight;
@@ -164,7 +166,7 @@ class ChainNames {
   /** @param {FlamePayload} from */
   constructor(from) {
     /** @type {FlamePayload} */
-    this.data = { ...from, zoom: 0, parent: [], name: [], weight: [], own: [] };
+    this.data = { ...from, zoom: 0, parent: [], name: [], weight: [], own: [], held: [] };
     for (const column of /** @type {const} */ (["names", "keys", "krate", "hues", "owner", "file", "chains"])) {
       Object.assign(this.data, { [column]: [...from[column]] });
     }
@@ -207,6 +209,7 @@ function columnsOf(root, names) {
     const at = out.parent.length;
     out.parent.push(parent);
     out.name.push(names.rowOf(node));
+    out.held?.push([...node.held]);
     out.weight.push(node.weight);
     out.own.push(node.own);
     sides.new.push(node.now);

@@ -13,6 +13,7 @@
  * @property {string} time      a range of the timeline in nanoseconds, `from-to`
  * @property {string} profile   which of several profiles
  * @property {string} base      the profile to compare with
+ * @property {string} service   whose past the time picker shows; empty for the first
  * @property {boolean} inverted callers instead of callees
  * @property {boolean} upward   the root at the bottom
  * @property {string} sort      the column that the table is sorted by
@@ -33,6 +34,14 @@ export const HEAP_QUESTIONS = {
   peak: "Memory in use at the peak",
 };
 
+/** The profiles of waiting of a live service, by the name of their endpoint. @type {Record<string, string>} */
+export const WAIT_QUESTIONS = {
+  await: "What tasks await",
+  block: "Where threads wait for locks",
+  mutex: "Who holds the locks",
+  blocked: "Who blocks the executor",
+};
+
 /** @type {Readonly<State>} */
 export const FIRST_STATE = Object.freeze({
   view: "",
@@ -44,6 +53,7 @@ export const FIRST_STATE = Object.freeze({
   time: "",
   profile: "",
   base: "",
+  service: "",
   inverted: false,
   upward: false,
   sort: "flat",
@@ -61,6 +71,7 @@ const STATE_TEXTS = /** @type {const} */ ([
   ["time", "t"],
   ["profile", "p"],
   ["base", "base"],
+  ["service", "s"],
   ["sort", "sort"],
   ["fold", "fold"],
   ["open", "open"],

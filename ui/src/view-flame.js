@@ -28,6 +28,8 @@ export class FlamePane {
     this.asked = "";
     /** @type {AbortController | null} */
     this.pending = null;
+    /** What the picture is an answer to. @type {import("./provider.js").FlameQuery | null} */
+    this.wanted = null;
     this.flame = new FlameCanvas(
       {
         zoom: (picture, box, since) => this.zoomTo(picture, box, since),
@@ -80,6 +82,7 @@ export class FlamePane {
     if (what === this.shown || this.expected === what) this.flame.refine(picture);
     else this.flame.show(picture, false);
     this.shown = what;
+    this.wanted = wanted;
     // After a zoom, the picture comes first and the text for screen readers after it.
     if (this.expected === what) afterPaint(() => this.flame.picture === picture && this.describe(picture));
     else this.describe(picture);
@@ -92,6 +95,16 @@ export class FlamePane {
     const picture = this.flame.picture;
     const pattern = this.app.pattern(state.query);
     this.flame.hit = pattern && picture ? picture.matches(pattern).hit : null;
+    this.flame.redraw();
+    if (pattern && picture && picture.chains.size > 0) void this.markFolded(state, picture);
+  }
+
+  /** Highlights the folded boxes that hold a match, too. @param {State} state @param {Picture} picture */
+  async markFolded(state, picture) {
+    // Without an answer, only the matches that are not folded are highlighted.
+    const found = this.wanted ? await this.app.provider.holding(state, this.wanted).catch(() => []) : [];
+    if (this.flame.picture !== picture || this.app.state.query !== state.query || !this.flame.hit) return;
+    for (const box of found) this.flame.hit[box] = 1;
     this.flame.redraw();
   }
 

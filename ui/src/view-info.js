@@ -24,10 +24,8 @@ export function findings(about) {
     graded(lost, `${grouped(quality.lost)} of ${grouped(quality.samples + quality.lost)} samples lost (${lost.toFixed(1)}%)`);
     const cut = part(quality.truncated, quality.samples);
     graded(cut, `${grouped(quality.truncated)} stacks do not reach the start of their thread (${cut.toFixed(1)}%)`);
-    if (quality.asked_hertz > 0) {
-      const missing = 100 - part(quality.achieved_hertz, quality.asked_hertz);
-      graded(missing, `${quality.achieved_hertz} Hz instead of the requested ${quality.asked_hertz} Hz`);
-    }
+    // A low rate loses nothing: each look stands for more. Whether there are enough of them, the verdict says.
+    if (quality.asked_hertz > 0) found.push({ level: "good", text: `${quality.achieved_hertz} looks a second; ${quality.asked_hertz} asked` });
   }
   const unnamed = part(about.unnamed_locations, about.locations);
   graded(unnamed, `${grouped(about.unnamed_locations)} of ${grouped(about.locations)} code addresses have no function name (${unnamed.toFixed(1)}%)`);
@@ -45,8 +43,8 @@ export function infoView(app) {
       const about = app.opened.about;
       if (!about) return;
       replaceContent(element, verdictOf(findings(about), null), factsOf(about), commentsOf(about), mappingsOf(about));
-      if (app.provider.saved) return;
-      // The server judges by the samples themselves, as `flamelet info` does.
+      if (!app.provider.has("judged", state)) return;
+      // Judged by the samples themselves, as `flamelet info` does.
       const judged = /** @type {Judged | null} */ (await app.waitFor(app.provider.data("judged", state)));
       if (judged) element.firstElementChild?.replaceWith(verdictOf(findings(about), judged));
     },

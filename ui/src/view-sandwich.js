@@ -44,6 +44,8 @@ export function sandwichView(app) {
         work.push(callers.update(state), callees.update(state));
       }
       await Promise.all(work);
+      const heaviest = state.pivot === "" ? list.heaviest() : "";
+      if (heaviest !== "" && app.state.view === state.view && app.state.pivot === "") return app.set({ pivot: heaviest }, { replace: true });
       const picture = callees.flame.picture;
       if (state.pivot === "" || !picture) return;
       const { unit } = app.sampleType();

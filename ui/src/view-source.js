@@ -28,7 +28,11 @@ export function sourceView(app) {
       const wanted = `${app.dataKey()} ${state.pivot}`;
       if (wanted === shown) return;
       if (!app.opened.code) return replaceContent(right, h("div.empty", { text: app.opened.no_code }));
-      if (state.pivot === "") return replaceContent(right, empty);
+      if (state.pivot === "") {
+        const heaviest = list.heaviest();
+        if (heaviest !== "" && app.state.view === state.view && app.state.pivot === "") return app.set({ pivot: heaviest }, { replace: true });
+        return replaceContent(right, empty);
+      }
       const code = /** @type {Code | null} */ (await app.waitFor(app.provider.data("code", state, { fn: state.pivot })));
       if (code === null) return replaceContent(right, h("div.empty", { text: "No source for this function." }));
       shown = wanted;

@@ -5,8 +5,7 @@ import { h, replaceContent } from "./dom.js";
 import { hideTooltip, showTooltip } from "./overlay.js";
 import { exactPattern } from "./state.js";
 import { barCell } from "./table.js";
-import { exactLabel, grouped, isNoise, shareLabel, timeLabel, valueLabel } from "./units.js";
-import { relativeChange } from "./view-flame.js";
+import { exactLabel, grouped, shareLabel, timeLabel, valueLabel } from "./units.js";
 
 /** @typedef {import("./app.js").App} App */
 /** @typedef {import("./state.js").State} State */
@@ -16,8 +15,9 @@ import { relativeChange } from "./view-flame.js";
 /** @typedef {{function: string, file: string, line: number, share: number}} Place */
 /** @typedef {{rule: string, title: string, share: number, range: [number, number], confidence: string, places: Place[], why: string, helps: string, dig: string}} StandsOut */
 /** @typedef {{times: number[], sizes: number[], unit: string}} Size */
-/** @typedef {{name: string, base: number, new: number}} Change */
-/** @typedef {{verdict: string, faults: string[], explanation: {observations: number, findings: StandsOut[]}, lists: List[], thread_key: string, size?: Size, changes?: Change[]}} SummaryData */
+/** `sentence` begins with the name of the function. @typedef {{function: string, sentence: string}} Change */
+/** @typedef {{summary: string, more: Change[], less: Change[]}} Changes */
+/** @typedef {{verdict: string, faults: string[], explanation: {observations: number, findings: StandsOut[]}, lists: List[], thread_key: string, size?: Size, changes?: Changes}} SummaryData */
 
 /** @param {App} app */
 export function summaryView(app) {
@@ -61,26 +61,12 @@ function headPart(app, data) {
 /** What changed by more than noise, in sentences. @param {App} app @param {SummaryData} data */
 function changesPart(app, data) {
   if (!data.changes) return null;
-  const type = app.sampleType();
-  const real = data.changes.filter((change) => !isNoise(change.base, change.new, type.per_sample)).slice(0, 8);
-  const line = (/** @type {Change} */ change) => {
-    const look = change.new > change.base ? ".more" : ".less";
-    return h("li", {}, h("button.link", { text: change.name, onclick: () => app.set({ view: "sandwich", pivot: change.name }) }), h(`span${look}`, { text: ` ${changeSentence(change, type.unit)}` }));
+  const line = (/** @type {string} */ look) => (/** @type {Change} */ change) => {
+    const rest = change.sentence.slice(change.function.length);
+    return h("li", {}, h("button.link", { text: change.function, onclick: () => app.set({ view: "sandwich", pivot: change.function }) }), h(`span${look}`, { text: rest }));
   };
-  const total = isNoise(type.base_total, type.total, type.per_sample)
-    ? `In total ${valueLabel(type.total, type.unit)}: unchanged, within noise.`
-    : `In total, it ${changeSentence({ name: "", base: type.base_total, new: type.total }, type.unit)}`;
-  const nothing = h("p.soft", { text: "None of your functions changed by more than noise." });
-  return h("section.changes", {}, h("h2", { text: "What changed" }), h("p", { text: total }), real.length > 0 ? h("ul.sentences", {}, ...real.map(line)) : nothing);
-}
-
-/** @param {Change} change @param {string} unit */
-export function changeSentence({ base, new: now }, unit) {
-  const isTime = /second/.test(unit);
-  if (base === 0) return `is new: ${valueLabel(now, unit)}.`;
-  if (now === 0) return `is gone: it was ${valueLabel(base, unit)}.`;
-  const word = isTime ? (now > base ? "got slower" : "got faster") : now > base ? "grew" : "shrank";
-  return `${word}: from ${valueLabel(base, unit)} to ${valueLabel(now, unit)} (${relativeChange(base, now)}).`;
+  const lines = [...data.changes.more.map(line(".more")), ...data.changes.less.map(line(".less"))];
+  return h("section.changes", {}, h("h2", { text: "What changed" }), h("p", { text: data.changes.summary }), lines.length > 0 && h("ul.sentences", {}, ...lines));
 }
 
 /** @param {App} app @param {SummaryData} data */

@@ -1,5 +1,5 @@
 // @ts-check
-// The timeline: one lane per thread. Dragging selects a time range, which every other view uses.
+// The timeline: one lane per thread, grouped by process; threads that did nothing share one. Dragging selects a time range, which every other view uses.
 
 import { currentPalette } from "./colour.js";
 import { h, replaceContent } from "./dom.js";
@@ -9,7 +9,8 @@ import { shareLabel, timeLabel, valueLabel } from "./units.js";
 
 /** @typedef {import("./app.js").App} App */
 /** @typedef {import("./state.js").State} State */
-/** @typedef {{thread: string, process: string, tid: number, total: number, values: number[], waits: number[], hues: number[], tops: number[]}} Lane */
+/** @typedef {{thread: string, process: string, pid: number, tid: number, threads: number, total: number, values: number[], waits: number[], kernel: number[], hues: number[], tops: number[]}} Lane */
+/** @typedef {{y: number, lane: Lane, title: string}} Placed a lane, and the title of its process if it is the first of it */
 /** @typedef {{span: number, bucket: number, peak: number, unit: string, lanes: Lane[], names: string[]}} Timeline */
 
 /** Limits of the lane height; within them, the lanes fill the window. */
@@ -19,6 +20,8 @@ const LANE_MOST = 84;
 const SAMPLES_A_BAR = 4;
 const LANE_TOP = 26;
 const LANE_LABEL = 170;
+/** The height of the title of a process. */
+const PROCESS_TITLE = 20;
 
 /** @param {App} app */
 export function timelineView(app) {
@@ -42,6 +45,7 @@ export function timelineView(app) {
 
   const place = () => ({ left: LANE_LABEL, width: Math.max(10, element.clientWidth - LANE_LABEL - 12) });
   const laneHeight = () => Math.max(LANE_LEAST, Math.min(LANE_MOST, Math.floor((element.clientHeight - LANE_TOP - 10) / Math.max(1, data?.lanes.length ?? 1))));
+  const placed = () => placedLanes(data?.lanes ?? [], laneHeight());
   const timeAt = (/** @type {number} */ x) => {
     const { left, width } = place();
     return Math.max(0, Math.min(1, (x - left) / width)) * (data?.span ?? 1);
@@ -62,10 +66,25 @@ export function timelineView(app) {
     context.fillRect(0, 0, width, tall);
     context.font = "12px system-ui, sans-serif";
     const one = laneHeight();
-    height.style.height = `${LANE_TOP + data.lanes.length * one + 8}px`;
-    data.lanes.forEach((lane, at) => drawLane(context, lane, LANE_TOP + at * one - element.scrollTop, one));
+    const places = placed();
+    height.style.height = `${LANE_TOP + (places.at(-1)?.y ?? 0) + one + 8}px`;
+    for (const { y, lane, title } of places) {
+      const top = LANE_TOP + y - element.scrollTop;
+      if (title !== "") drawTitle(context, title, top);
+      drawLane(context, lane, top, one);
+    }
     drawAxis(context, width);
     drawBrush(context, tall);
+  }
+
+  /** @param {CanvasRenderingContext2D} context @param {string} title @param {number} y the top of the lane below it */
+  function drawTitle(context, title, y) {
+    if (y < 0 || y > element.clientHeight + PROCESS_TITLE) return;
+    context.textBaseline = "middle";
+    context.fillStyle = palette.text;
+    context.font = "bold 12px system-ui, sans-serif";
+    context.fillText(title, 12, y - PROCESS_TITLE / 2);
+    context.font = "12px system-ui, sans-serif";
   }
 
   /** @param {CanvasRenderingContext2D} context @param {Lane} lane @param {number} y @param {number} high */
@@ -79,6 +98,10 @@ export function timelineView(app) {
       context.fillStyle = palette.hues[lane.hues[at]]?.[0] ?? palette.root;
       const wide = Math.max(1, step - (step > 4 ? 1 : 0));
       context.fillRect(left + at * step, y + high - 5 - tall, wide, tall);
+      // Time in the kernel is dark, at the foot of the bar.
+      const system = tall * (lane.kernel[at] / value);
+      context.fillStyle = palette.soft;
+      context.fillRect(left + at * step, y + high - 5 - system, wide, system);
       if (lane.waits[at] === 0) return;
       // Off-CPU time is drawn pale, over the top of the bar.
       const idle = tall * (lane.waits[at] / value);
@@ -89,9 +112,10 @@ export function timelineView(app) {
     context.fillRect(left, y + high - 5, width, 1);
     context.textBaseline = "middle";
     context.fillStyle = palette.text;
-    context.fillText(lane.thread || `thread ${lane.tid}`, 12, y + high - 24, LANE_LABEL - 24);
+    context.fillText(laneName(lane), 12, y + high - 24, LANE_LABEL - 24);
     context.fillStyle = palette.soft;
-    context.fillText(`${lane.tid}  ·  ${amountText(lane.total, data.unit)}`, 12, y + high - 10, LANE_LABEL - 24);
+    const which = lane.threads > 1 ? "" : `${lane.tid}  ·  `;
+    context.fillText(`${which}${amountText(lane.total, data.unit)}`, 12, y + high - 10, LANE_LABEL - 24);
   }
 
   /** @param {CanvasRenderingContext2D} context @param {number} wide */
@@ -149,12 +173,14 @@ export function timelineView(app) {
     canvas.addEventListener("pointerup", up, { once: true });
   });
   canvas.addEventListener("mousemove", (event) => {
-    const lane = data?.lanes[Math.floor((event.offsetY - LANE_TOP + element.scrollTop) / laneHeight())];
+    const [below, one] = [event.offsetY - LANE_TOP + element.scrollTop, laneHeight()];
+    const lane = placed().find(({ y }) => below >= y && below < y + one)?.lane;
     if (!lane || !data || event.offsetX < LANE_LABEL || brush) return hideTooltip();
     const bucket = Math.min(lane.values.length - 1, Math.floor(timeAt(event.offsetX) / data.bucket));
-    showTooltip(lane.thread || `thread ${lane.tid}`, lane.process, [
+    showTooltip(laneName(lane), lane.process, [
       ["at", timeLabel(bucket * data.bucket)],
       ["busy", `${amountText(lane.values[bucket], data.unit)} of ${timeLabel(data.bucket)}`],
+      ...(lane.kernel[bucket] > 0 ? [/** @type {[string, string]} */ (["of which in the kernel", valueLabel(lane.kernel[bucket], data.unit)])] : []),
       ...(lane.waits[bucket] > 0 ? [/** @type {[string, string]} */ (["of which waiting", valueLabel(lane.waits[bucket], data.unit)])] : []),
       ["mostly in", lane.tops[bucket] >= 0 ? data.names[lane.tops[bucket]] : "–"],
       ["share of the lane", shareLabel(lane.values[bucket], lane.total)],
@@ -210,9 +236,38 @@ export function bucketCount(width, about) {
 
 /** The lanes as a table for screen readers. @param {Timeline} data */
 function lanesTable(data) {
-  const row = (/** @type {Lane} */ lane) => h("tr", {}, h("td", { text: lane.thread || `thread ${lane.tid}` }), h("td", { text: valueLabel(lane.total, data.unit) }), h("td", { text: valueLabel(lane.waits.reduce((sum, wait) => sum + wait, 0), data.unit) }));
-  const head = h("tr", {}, ...["Thread", "Total", "Waiting"].map((text) => h("th", { text, scope: "col" })));
+  const sum = (/** @type {number[]} */ values) => valueLabel(values.reduce((all, value) => all + value, 0), data.unit);
+  const row = (/** @type {Lane} */ lane) => h("tr", {}, ...[processTitle(lane), laneName(lane), valueLabel(lane.total, data.unit), sum(lane.kernel), sum(lane.waits)].map((text) => h("td", { text })));
+  const head = h("tr", {}, ...["Process", "Thread", "Total", "Kernel", "Waiting"].map((text) => h("th", { text, scope: "col" })));
   return h("table", {}, h("caption", { text: `Threads over ${timeLabel(data.span)}` }), h("thead", {}, head), h("tbody", {}, ...data.lanes.map(row)));
+}
+
+/** @param {Lane} lane */
+function laneName(lane) {
+  if (lane.threads > 1) return `${lane.threads} other threads`;
+  return lane.thread || `thread ${lane.tid}`;
+}
+
+/** @param {Lane} lane */
+function processTitle(lane) {
+  return `${lane.process || "process"} ${lane.pid || ""}`.trim();
+}
+
+/**
+ * Where each lane begins, below the axis. Lanes of several processes have titles.
+ * @param {Lane[]} lanes @param {number} high @returns {Placed[]}
+ */
+export function placedLanes(lanes, high) {
+  const isNew = (/** @type {Lane | undefined} */ before, /** @type {Lane} */ lane) => before?.pid !== lane.pid || before?.process !== lane.process;
+  const several = lanes.some((lane, at) => at > 0 && isNew(lanes[at - 1], lane));
+  let y = 0;
+  return lanes.map((lane, at) => {
+    const title = several && isNew(lanes[at - 1], lane) ? processTitle(lane) : "";
+    if (title !== "") y += PROCESS_TITLE;
+    const place = { y, lane, title };
+    y += high;
+    return place;
+  });
 }
 
 /**

@@ -81,9 +81,20 @@ export function functionTable(app, options) {
       const left = rows.count - rows.name.length;
       footer.textContent = left > 0 ? `${grouped(rows.name.length)} of ${grouped(rows.count)} functions; search to see others` : `${grouped(rows.count)} functions`;
     },
+    /** The function to show before one is selected. */
+    heaviest: () => (rows ? heaviestOfYours(rows) : ""),
     printed: (/** @type {boolean} */ on) => table.printed(on),
     focus: () => table.scroller.focus(),
   };
+}
+
+/** The function of yours with the largest cost of its own; of others if none is yours. @param {Functions} rows @returns {string} */
+export function heaviestOfYours(rows) {
+  const isYours = (/** @type {number} */ row) => rows.owner_kinds[rows.owner[rows.name[row]]] === "yours";
+  const all = rows.name.map((_, row) => row);
+  const yours = all.filter(isYours);
+  const best = (yours.length > 0 ? yours : all).reduce((most, row) => (most < 0 || rows.flat[row] > rows.flat[most] ? row : most), -1);
+  return best < 0 ? "" : rows.names[rows.name[best]];
 }
 
 /** @param {App} app @param {Functions} rows @param {number} row @param {boolean} narrow @returns {HTMLElement[]} */

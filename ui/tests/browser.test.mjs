@@ -33,7 +33,7 @@ const servers = [];
 before(async () => {
   mkdirSync(shots, { recursive: true });
   const args = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
-  browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args });
+  browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args, timeout: PATIENCE });
 });
 
 after(async () => {
@@ -124,7 +124,7 @@ test("opens with the flame graph painted", async () => {
   assert.equal(await page.textContent(".total"), "8.89s");
   assert.equal(await page.getAttribute(".tab[aria-selected=true]", "title"), "Flame graph (2)");
   const colours = await page.evaluate(() => {
-    const canvas = document.querySelector("canvas");
+    const canvas = document.querySelector(".flame canvas");
     const pixels = new Uint32Array(canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.buffer);
     return new Set(pixels).size;
   });
@@ -179,7 +179,7 @@ test("another sample type", async () => {
   await hashHas(page, "type=samples");
   await until(page, () => document.querySelector(".for-readers td:nth-child(2)")?.textContent === "1\u202f313");
   await tooltipAt(page, 600, 2, /total8\u202f888 · 100%/);
-  await page.locator("canvas").first().focus();
+  await page.locator(".flame canvas").first().focus();
   await page.keyboard.press("t");
   await textIs(page, ".total", "8.89s");
   await closed(page);
@@ -263,6 +263,8 @@ test("brushing the timeline narrows every view", async () => {
   await page.click(".tab >> text=Timeline");
   await page.waitForSelector(".timeline canvas");
   await until(page, () => document.querySelector(".timeline-height")?.style.height !== "");
+  const seconds = () => page.evaluate(() => Number(/([\d\s]+) nanoseconds/.exec(document.querySelector(".total")?.title ?? "")?.[1].replace(/\s/g, "")) / 1e9);
+  const whole = await seconds();
   await page.mouse.move(400, 200);
   await page.mouse.down();
   await page.mouse.move(600, 210, { steps: 4 });
@@ -274,7 +276,9 @@ test("brushing the timeline narrows every view", async () => {
   await settled(page);
   const tooltip = await tooltipAt(page, 600, 2, /· [\d.]+%/);
   const share = Number(/· ([\d.]+)%/.exec(tooltip)[1]);
-  assert.ok(share > 5 && share < 60, tooltip);
+  assert.equal(share, 100, `shares are of the range: ${tooltip}`);
+  const range = await seconds();
+  assert.ok(range > 0.05 * whole && range < 0.6 * whole, `${range} of ${whole}`);
   await page.keyboard.press("9");
   await page.click("text=Compare with this range");
   await textIs(page, ".chip", "against time:");
@@ -335,7 +339,7 @@ test("graph, heatmap, source and info draw", async () => {
 
 test("keys: move, zoom, help, theme, inverted, upwards", async () => {
   const page = await opened(service);
-  await page.locator("canvas").first().focus();
+  await page.locator(".flame canvas").first().focus();
   for (let step = 0; step < 3; step++) await page.keyboard.press("ArrowDown");
   await textIs(page, ".status", "checkout::main — total 8.89s");
   for (let step = 0; step < 2; step++) await page.keyboard.press("ArrowDown");
@@ -371,6 +375,15 @@ test("the frames of others are one box that opens", async () => {
   await shot(page, "folded");
   await page.fill(".search", "block_on");
   await textIs(page, ".matched", "100% matched, 100% folded");
+  // The folded box that holds the match has the colour of matches.
+  await until(page, ([x, y]) => {
+    const canvas = document.querySelector(".flame canvas");
+    const place = canvas.getBoundingClientRect();
+    const [red, green, blue] = canvas.getContext("2d").getImageData(x - place.left, y - place.top, 1, 1).data;
+    const hit = getComputedStyle(document.documentElement).getPropertyValue("--hit").trim();
+    return hit === `#${[red, green, blue].map((part) => part.toString(16).padStart(2, "0")).join("")}`;
+  }, [1200, rowY(3)]);
+  await shot(page, "folded-match");
   await page.fill(".search", "");
   await hashLacks(page, "q=");
   await page.mouse.click(600, rowY(3));
@@ -389,7 +402,7 @@ test("the frames of others are one box that opens", async () => {
   await page.keyboard.press("r");
   await hashLacks(page, "fold=all");
   // By keys alone: down to the chain, and Enter opens it.
-  await page.locator("canvas").first().focus();
+  await page.locator(".flame canvas").first().focus();
   for (let step = 0; step < 4; step++) await page.keyboard.press("ArrowDown");
   await textIs(page, ".status", "tokio · 6 frames");
   await page.keyboard.press("Enter");
@@ -493,6 +506,22 @@ test("the summary answers first, and each line leads to a view", async () => {
   await closed(heap);
 });
 
+test("a folded box of an SVG file opens on a click", async () => {
+  const page = await opened(pathToFileURL(path.join(root, "docs/images/flame.svg")).href, { expect: "#boxes .chain", viewport: { width: 1500, height: 950 } });
+  const visible = () => page.$$eval(".boxes:not([display=none]) > g", (groups) => groups.filter((group) => group.style.display !== "none").length);
+  const names = () => page.$$eval(".boxes:not([display=none]) > g > title", (titles) => titles.map((title) => title.textContent));
+  const before = await visible();
+  assert.ok(!(await names()).some((name) => name.includes("lang_start")));
+  await page.click("#boxes .chain >> nth=0");
+  assert.ok((await visible()) > before);
+  assert.ok((await names()).some((name) => /start_thread|clone3/.test(name)));
+  await shot(page, "svg-opened");
+  await page.click("#fold");
+  assert.equal(await visible(), before);
+  assert.equal(await page.getAttribute("#fold", "visibility"), "hidden");
+  await closed(page);
+});
+
 test("two profiles are compared", async () => {
   const address = await served("several");
   const page = await opened(address);
@@ -505,7 +534,7 @@ test("two profiles are compared", async () => {
   await shot(page, "diff-flame");
   await page.click(".tab >> text=Summary");
   await textIs(page, ".changes", "checkout::price::with_tax");
-  assert.match(await page.textContent(".changes"), /checkout::price::with_tax got slower: from .* to .* \(\+\d+%\)/);
+  assert.match(await page.textContent(".changes"), /checkout::price::with_tax got slower: \S+ → \S+ \(\+\d+ %\), mostly own code \+/);
   await shot(page, "diff-summary");
   await page.click(".tab >> text=Top");
   await page.click("text=Total change");
@@ -538,6 +567,38 @@ test("a live service offers to take and compare profiles", async () => {
   await page.click(".menu >> text=Where memory is freed");
   await textIs(page, ".error", "made up: not this one");
   page.problems = page.problems.filter((problem) => !problem.includes("422"));
+  await closed(page);
+});
+
+test("a live service shows what its requests spend their time on", async () => {
+  const address = await served("live");
+  const page = await opened(`${address}#/requests`, { expect: ".requests tbody tr" });
+  const rows = await page.$$eval(".requests tbody tr", (all) => all.map((row) => row.querySelector("th")?.textContent));
+  assert.deepEqual(rows, ["GET /checkout/{id}", "POST <img src=x onerror=hacked()>", "GET /lock"], "as the service orders them");
+  const bars = await page.$$eval(".request-bar", (all) => all.map((bar) => bar.getAttribute("aria-label")));
+  assert.equal(bars[0], "CPU 10.0 %, blocked 5.0 %, awaiting 80.0 %, runnable 5.0 %");
+  assert.equal(bars[1], "CPU 1.0 %, blocked 0.0 %, awaiting 98.0 %, runnable 1.0 %");
+  // The parts fill the bar, in the order of the legend.
+  const widths = await page.$eval(".request-bar", (bar) => [...bar.children].map((part) => part.getBoundingClientRect().width / bar.getBoundingClientRect().width));
+  [0.1, 0.05, 0.8, 0.05].forEach((share, at) => assert.ok(Math.abs(widths[at] - share) < 0.01, `${widths}`));
+  await shot(page, "requests");
+  await page.click(".tab >> text=Flame graph");
+  await page.click(".tab >> text=Requests");
+  // Each answer draws the table again: a click must not fall between two of them.
+  await page.waitForSelector("main[aria-busy=false] .requests table");
+  await page.$eval(".requests table", (table) => table.setAttribute("data-old", ""));
+  await page.click("text=Refresh");
+  await page.waitForSelector("main[aria-busy=false] .requests table:not([data-old])");
+  // A part leads to its profile, of this route alone.
+  await page.click(".requests tbody tr:first-child >> text=awaiting");
+  await hashHas(page, "/flame?p=1");
+  await textIs(page, ".chip-text", "route=^/checkout/\\{id\\}$");
+  await until(page, () => document.querySelector(".for-readers")?.textContent?.includes("Acquire"));
+  assert.ok(!(await page.$eval("body", (body) => body.textContent))?.includes("shop::lock"), "the other route");
+  await page.click("text=Waiting…");
+  await page.click(".menu >> text=Who holds the locks");
+  await hashHas(page, "/flame?p=2");
+  assert.equal(await page.evaluate(() => window.hacked), undefined);
   await closed(page);
 });
 
@@ -698,7 +759,7 @@ test("on paper everything is light and nothing is cut by scrolling", async () =>
   await settled(page);
   await page.emulateMedia({ media: "print" });
   const cornerIs = (light) => until(page, (light) => {
-    const pixel = document.querySelector("canvas").getContext("2d").getImageData(2, 2, 1, 1).data;
+    const pixel = document.querySelector(".flame canvas").getContext("2d").getImageData(2, 2, 1, 1).data;
     return (pixel.slice(0, 3).join() === "230,232,235") === light;
   }, light);
   await cornerIs(true);
@@ -789,4 +850,80 @@ test("errors say what happened", async () => {
   await page.goto(`${service}#/flame?p=77`);
   await textIs(page, ".error", "this profile is no longer available; choose another one");
   await page.close();
+});
+
+test("a history has a time picker: ranges are selected, shown and compared", async () => {
+  const page = await opened(await served("past"), { expect: ".picker canvas" });
+  const canvas = page.locator(".picker canvas");
+  await textIs(page, ".picker-chosen", "Drag over the history");
+  const { x, y, width, height } = await canvas.boundingBox();
+  assert.ok(width > 1000 && height > 40, `${width} by ${height}`);
+  const drawn = await canvas.evaluate((element) => {
+    const { data } = element.getContext("2d").getImageData(0, 0, element.width, element.height);
+    return data.some((value, at) => at % 4 === 3 && value > 0);
+  });
+  assert.ok(drawn, "the course is drawn");
+  const drag = async (from, to) => {
+    await page.mouse.move(x + width * from, y + 20);
+    await page.mouse.down();
+    await page.mouse.move(x + width * to, y + 25, { steps: 4 });
+    await page.mouse.up();
+  };
+  const compare = page.getByRole("button", { name: "Compare these two ranges" });
+  await drag(0.45, 0.55);
+  await textIs(page, ".picker-chosen", "UTC");
+  assert.equal(await compare.isVisible(), false, "one range is nothing to compare");
+  await page.getByRole("button", { name: "Show this range" }).click();
+  await hashHas(page, "p=range:");
+  await settled(page);
+  // The second range is the base: it is the earlier one.
+  await drag(0.25, 0.1);
+  await compare.click();
+  await hashHas(page, "base=range:");
+  await settled(page);
+  await shot(page, "past");
+  const names = await page.locator("select.profiles").first().locator("option").allTextContents();
+  assert.ok(names.some((name) => /^2160 s from /.test(name)), names.join());
+  // The keyboard does the same.
+  await page.getByRole("button", { name: "Clear" }).click();
+  await canvas.focus();
+  await page.keyboard.press("ArrowRight");
+  await page.keyboard.press("Shift+ArrowRight");
+  await page.keyboard.press("Enter");
+  await hashLacks(page, "base=");
+  await settled(page);
+  await closed(page);
+});
+
+test("a fleet has a choice of services, and links carry the service and the ranges", async () => {
+  const address = await served("fleet");
+  const page = await opened(`${address}#/`, { expect: ".picker canvas" });
+  // Without a choice, the first one is shown.
+  await hashHas(page, "s=cart");
+  await textIs(page, ".title", "s from");
+  const services = page.getByRole("combobox", { name: "Service" });
+  assert.deepEqual(await services.locator("option").allTextContents(), ["cart", "checkout", "<b>search</b>"]);
+  await services.selectOption("checkout");
+  await hashHas(page, "s=checkout");
+  await hashHas(page, ":checkout");
+  await textIs(page, ".title", "s from");
+  await shot(page, "fleet");
+  const hash = (await page.evaluate(() => location.hash)).replace("#/", "#/flame");
+  await closed(page);
+  // Another server has not opened this range before.
+  const token = await served("fleet");
+  const from = 1_794_700_800_000;
+  const other = await opened(`${token}${hash}&base=range:${from}-${from + 3_600_000}:checkout`);
+  await until(other, () => document.querySelector("select[aria-label=Service]")?.value === "checkout");
+  await textIs(other, ".total", "(");
+  const second = await opened(`${token}#/flame?s=search&p=range:1-2:nobody`, { expect: ".error" });
+  await textIs(second, ".error", "there is no service");
+  await second.close();
+  await closed(other);
+});
+
+test("without a history there is no time picker", async () => {
+  const page = await opened(await served("service"));
+  assert.equal(await page.locator(".picker").isVisible(), false);
+  await closed(page);
 });

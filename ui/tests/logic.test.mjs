@@ -11,10 +11,13 @@ import { foldedPicture, invertedPicture, pivotPicture } from "../src/rebuild.js"
 import { FIRST_STATE, dataQuery, exactPattern, formatState, parseState, searchPattern, zoomKeys, zoomPath } from "../src/state.js";
 import { changeLabel, exactLabel, isNoise, shareLabel, valueLabel } from "../src/units.js";
 import { findings } from "../src/view-info.js";
-import { changeSentence, cratePattern, patternOf } from "../src/view-summary.js";
+import { cratePattern, patternOf } from "../src/view-summary.js";
 import { heapPairs } from "../src/view-heap.js";
 import { movedCell } from "../src/view-heatmap.js";
-import { bucketCount, chosenSpan, movedSpan, niceStep } from "../src/view-timeline.js";
+import { axisStep, clockText } from "../src/picker.js";
+import { partsText, routeFilter } from "../src/view-requests.js";
+import { bucketCount, chosenSpan, movedSpan, niceStep, placedLanes } from "../src/view-timeline.js";
+import { heaviestOfYours } from "../src/view-top.js";
 
 test("values read as `flamelet top` prints them", () => {
   assert.equal(valueLabel(1536, "bytes"), "1.50kB");
@@ -205,6 +208,9 @@ test("a saved page folds chains of others’ frames as the server does", () => {
   // A search counts what is folded, and knows that it is.
   assert.equal(picture.matches(/^poll$/).weight, 7);
   assert.equal(folded.matches(/^poll$/).weight, 0);
+  assert.deepEqual(folded.holding(/^poll$/).map((at) => folded.nameOf(at)), ["tokio · 4 to 5 frames"]);
+  assert.deepEqual(folded.holding(/^serve$/), []);
+  assert.deepEqual(opened.holding(/^poll$/), [], "it is open");
 });
 
 test("text can be read on every colour, in both themes (WCAG AA)", () => {
@@ -231,18 +237,32 @@ test("text can be read on every colour, in both themes (WCAG AA)", () => {
 test("lines of the summary lead to what they are about", () => {
   assert.equal(patternOf("top --by yours --focus '^core::hash|sip'"), "^core::hash|sip");
   assert.equal(patternOf("top --by yours"), "");
-  assert.equal(changeSentence({ base: 1e9, new: 2e9 }, "nanoseconds"), "got slower: from 1s to 2s (+100%).");
-  assert.equal(changeSentence({ base: 2048, new: 1024 }, "bytes"), "shrank: from 2kB to 1kB (-50%).");
-  assert.equal(changeSentence({ base: 0, new: 5 }, "count"), "is new: 5.");
   const serde = new RegExp(cratePattern("serde_json 1.0.149"));
   for (const text of ["serde_json::de::from_str", "/registry/src/i/serde_json-1.0.149/src/de.rs", "<serde_json::Value as Clone>::clone"]) assert.ok(serde.test(text), text);
   for (const text of ["my_serde_json::x", "serde_json_path::x", "serde::de::x"]) assert.ok(!serde.test(text), text);
   assert.ok(new RegExp(cratePattern("[libc.so.6]")).test("/usr/lib/libc.so.6"));
 });
 
+test("lanes of several processes have titles", () => {
+  const lane = (pid, process) => ({ pid, process });
+  const places = (lanes) => placedLanes(lanes, 30).map(({ y, title }) => [y, title]);
+  assert.deepEqual(places([lane(1, "a"), lane(1, "a")]), [[0, ""], [30, ""]]);
+  assert.deepEqual(places([lane(1, "a"), lane(1, "a"), lane(2, "")]), [[20, "a 1"], [50, ""], [100, "process 2"]]);
+  assert.deepEqual(places([]), []);
+});
+
+test("sandwich and source begin with the heaviest function of yours", () => {
+  const rows = { names: ["memcpy", "shop::a", "shop::b"], owner: [0, 1, 1], owner_kinds: ["std", "yours"], name: [0, 1, 2], flat: [90, 1, 5] };
+  assert.equal(heaviestOfYours(rows), "shop::b");
+  assert.equal(heaviestOfYours({ ...rows, owner_kinds: ["std", "std"] }), "memcpy");
+  assert.equal(heaviestOfYours({ ...rows, name: [], flat: [] }), "");
+});
+
 test("the quality verdict names what is wrong", () => {
   const about = { samples: 5000, locations: 100, unnamed_locations: 0, quality: { samples: 5000, lost: 2000, truncated: 0, asked_hertz: 99, achieved_hertz: 98 } };
   assert.deepEqual(findings(about).map((one) => one.level), ["poor", "good", "good", "good"]);
+  const slow = { samples: 500, lost: 0, truncated: 0, asked_hertz: 1000, achieved_hertz: 250 };
+  assert.ok(findings({ ...about, quality: slow }).every((one) => one.level === "good"), "a low rate loses nothing");
   assert.equal(findings({ ...about, quality: null, samples: 10, unnamed_locations: 50 }).filter((one) => one.level === "poor").length, 2);
 });
 
@@ -252,6 +272,13 @@ test("heap: sample types go in pairs, what is live first", () => {
   assert.deepEqual(heapPairs(go), [{ id: "inuse", title: "Live", objects: 2, space: 3 }, { id: "alloc", title: "Allocated", objects: 0, space: 1 }]);
   assert.deepEqual(heapPairs([type("growth_space", "bytes")]), [{ id: "growth", title: "Grown", objects: -1, space: 0 }]);
   assert.deepEqual(heapPairs([type("cpu", "nanoseconds")]), []);
+});
+
+test("requests: the parts in words, and the filter of a route", () => {
+  const sum = { count: 4, wall_ns: 400, cpu_ns: 100, blocked_ns: 0, awaiting_ns: 290, runnable_ns: 10 };
+  assert.equal(partsText(sum), "CPU 25.0 %, blocked 0.0 %, awaiting 72.5 %, runnable 2.5 %");
+  assert.equal(partsText({ ...sum, wall_ns: 0, cpu_ns: 0, awaiting_ns: 0, runnable_ns: 0 }), "CPU 0.0 %, blocked 0.0 %, awaiting 0.0 %, runnable 0.0 %");
+  assert.deepEqual(routeFilter("/users/{id}"), { kind: "tagfocus", text: "route=^/users/\\{id\\}$" });
 });
 
 test("cells of a heatmap by keyboard", () => {
@@ -282,4 +309,15 @@ test("times", () => {
   assert.equal(chosenSpan("x"), null);
   assert.equal(niceStep(130), 200);
   assert.equal(niceStep(1e9), 1e9);
+});
+
+test("the time picker's axis has round steps, and says when", () => {
+  assert.equal(axisStep(1), 1000);
+  assert.equal(axisStep(61_000), 120_000);
+  assert.equal(axisStep(700_000_000), 1_209_600_000);
+  const time = Date.UTC(2026, 10, 15, 3, 4, 5);
+  assert.equal(clockText(time, 0), "2026-11-15 03:04:05");
+  assert.equal(clockText(time, 1000), "03:04:05");
+  assert.equal(clockText(time, 60_000), "03:04");
+  assert.equal(clockText(time, 86_400_000), "11-15");
 });

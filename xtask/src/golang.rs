@@ -36,6 +36,11 @@ impl Golang {
         Ok(golang)
     }
 
+    /// The `go` command.
+    pub(crate) fn go(&self) -> &Path {
+        &self.go
+    }
+
     /// The `pprof` program.
     pub(crate) fn pprof(&self) -> &Path {
         &self.pprof

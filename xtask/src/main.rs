@@ -8,6 +8,8 @@ mod dist;
 mod fuzz;
 mod gates;
 mod golang;
+mod page;
+mod peers;
 mod pictures;
 mod processes;
 mod release;
@@ -76,6 +78,12 @@ const COMMANDS: &[Command] = &[
         run: dist::run,
     },
     Command {
+        name: "page",
+        usage: "  page                     bundle the page of ui/ into crates/report/src/page/assets
+",
+        run: page::run,
+    },
+    Command {
         name: "pictures",
         usage: "  pictures                 draw the pictures of the documents again
 ",
@@ -91,6 +99,8 @@ const COMMANDS: &[Command] = &[
         name: "tools",
         usage: "  tools                    only install what the tests need, and print the environment they get
        --no-install        report what is missing instead of installing it
+       --peers             also build the receiver for `--test peers`, into ~/.cache/flamelet (takes minutes), and
+                           install an S3 server for the tests of buckets
 ",
         run: test::prepare_only,
     },
@@ -98,8 +108,24 @@ const COMMANDS: &[Command] = &[
 
 fn usage() -> String {
     let commands: String = COMMANDS.iter().map(|command| command.usage).collect();
-    let commands = commands.replace("{gates}", &gates::names()).replace("{benches}", &bench::names());
+    let commands = commands
+        .replace("{gates}", &wrapped(&gates::names()))
+        .replace("{benches}", &wrapped(&bench::names()));
     format!("usage: cargo xtask COMMAND\n\n{commands}")
+}
+
+/// Breaks a list of names into lines below the descriptions of the commands.
+fn wrapped(names: &str) -> String {
+    const WIDTH: usize = 80;
+    let mut lines = vec![String::new()];
+    for name in names.split_inclusive(", ") {
+        if lines.last().is_some_and(|line| line.len() + name.len() > WIDTH) {
+            lines.push(String::new());
+        }
+        lines.last_mut().into_iter().for_each(|line| line.push_str(name));
+    }
+    let lines: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
+    lines.join(&format!("\n{:27}", ""))
 }
 
 /// The message and the exit status of a failed command.

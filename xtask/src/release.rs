@@ -8,7 +8,7 @@ use crate::{Failure, Outcome, run, workspace};
 /// The heading of what is not released yet.
 const UNRELEASED: &str = "## Unreleased\n";
 /// The workspaces whose lock files name our crates.
-const MANIFESTS: [&str; 3] = ["Cargo.toml", "bench/Cargo.toml", "fuzz/Cargo.toml"];
+const MANIFESTS: [&str; 4] = ["Cargo.toml", "bench/Cargo.toml", "fuzz/Cargo.toml", "recipes/Cargo.toml"];
 
 pub(crate) fn run(arguments: &[String]) -> Outcome {
     let [version] = arguments else {

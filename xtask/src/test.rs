@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::golang::Golang;
 use crate::tally::{Tally, Watch};
-use crate::{Failure, Outcome, check, gates, run, skips, tools, wheels, workspace};
+use crate::{Failure, Outcome, check, gates, peers, run, skips, tools, wheels, workspace};
 
 /// Variables that every suite gets.
 pub(crate) type Environment = Vec<(&'static str, OsString)>;
@@ -48,6 +48,11 @@ fn end(mut tally: Tally, started: Instant) -> Outcome {
 /// `cargo xtask tools`: only prepares, and prints the variables to export for a plain `cargo test`.
 pub(crate) fn prepare_only(arguments: &[String]) -> Outcome {
     let options = Options::parse(arguments);
+    if arguments.iter().any(|argument| argument == "--peers") {
+        tools::install(options.install)?;
+        peers::build(&Golang::prepare(options.install)?)?;
+        wheels::moto(options.install)?;
+    }
     for (name, value) in prepare(options.install)? {
         println!("export {name}='{}'", value.to_string_lossy());
     }
@@ -82,6 +87,8 @@ fn prepare(install: bool) -> Result<Environment, Failure> {
     let mut environment: Environment =
         golang.environment().into_iter().map(|(name, value)| (name, value.into_os_string())).collect();
     environment.push(("FLAMELET_MCP_CLIENT", wheels::mcp_client(install)?.into_os_string()));
+    environment.push(("FLAMELET_DUCKDB", wheels::duckdb(install)?.into_os_string()));
+    environment.push(("FLAMELET_GRPCIO", wheels::grpcio(install)?.into_os_string()));
     environment.push(("FLAMELET_BIN", workspace::target().join("debug/flamelet").into_os_string()));
     Ok(environment)
 }

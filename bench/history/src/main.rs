@@ -1,13 +1,14 @@
 //! `bench-history FOLDER WINDOWS`: writes so many ten-second windows of a made-up service into a history and as pprof
 //! files, merges them, and prints what it took: a line for each, `history` and `files`, with bytes, microseconds of CPU
-//! to write, microseconds to merge everything, and to merge one minute.
+//! to write, microseconds to merge everything, and to merge one minute, and bytes of memory that writing took.
 //!
-//! Seeded: the same windows on every machine. The pprof files have no names either.
+//! Seeded: the same windows on every machine. The history has names, which are added to what is merged; the pprof files
+//! have none.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use flamelet_profile::{Budget, Limits, Profile, ProfileBuilder, merge, pprof};
+use flamelet_profile::{Budget, Limits, NamedLine, Observed, Profile, ProfileBuilder, merge, pprof};
 use flamelet_store::{Options, Query, Reader, Writer};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -19,6 +20,8 @@ const STACKS: u64 = 6000;
 const DEPTH: u64 = 40;
 /// Samples in a window: one busy core at 19 Hz.
 const SAMPLES: usize = 190;
+/// Names are looked up once an hour, as a service does.
+const NAMES_EVERY: u64 = 360;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -32,39 +35,55 @@ fn main() {
 }
 
 fn history(folder: &Path, windows: u64) -> String {
-    let mut writer = Writer::open(folder, Options::default()).expect("a writer");
+    let memory = Memory::start();
+    let mut options = Options::default();
+    // The windows have a date of their own, which must not be too old.
+    options.age = Duration::from_secs(u64::from(u32::MAX));
+    let mut writer = Writer::open(folder, options).expect("a writer");
     let mut cpu = Duration::ZERO;
     for number in 0..windows {
         let window = window(number);
         let before = cpu_time();
         writer.append("cpu", &window).expect("written");
         cpu += cpu_time() - before;
+        while (number + 1).is_multiple_of(NAMES_EVERY)
+            && let Some(mut unnamed) = writer.take_unnamed()
+        {
+            unnamed.relabel_locations(|profile, id| Some(names(profile.location(id).address)));
+            let before = cpu_time();
+            writer.keep_names(&unnamed).expect("written");
+            cpu += cpu_time() - before;
+        }
     }
     drop(writer);
+    let memory = memory.most();
     let reader = Reader::open(folder).expect("a reader");
     let read = |from: i64, to: i64| {
         let (start, budget) = (Instant::now(), Budget::new(Limits::PERSON));
         let profile = reader.profile(&Query::new("cpu", from, to), &budget).expect("read").0;
-        (start.elapsed(), profile.expect("there").total(0))
+        let mut profile = profile.expect("there");
+        reader.add_names(&mut profile, &budget).expect("read");
+        (start.elapsed(), profile.total(0))
     };
     let end = START + windows as i64 * WINDOW;
     let (all, total) = read(START, end);
     assert_eq!(total, SAMPLES as i64 * windows as i64, "all of them");
     let middle = START + windows as i64 / 2 * WINDOW;
     let (minute, _) = read(middle, middle + 60 * SECOND);
-    line(folder, cpu, all, minute)
+    line(folder, cpu, all, minute, memory)
 }
 
 fn files(folder: &Path, windows: u64) -> String {
     std::fs::create_dir_all(folder).expect("a folder");
     let path = |number: u64| folder.join(format!("{number}.pb.gz"));
-    let mut cpu = Duration::ZERO;
+    let (memory, mut cpu) = (Memory::start(), Duration::ZERO);
     for number in 0..windows {
         let window = window(number);
         let before = cpu_time();
         pprof::write_gzip(&window, std::fs::File::create(path(number)).expect("a file")).expect("written");
         cpu += cpu_time() - before;
     }
+    let memory = memory.most();
     let read = |numbers: std::ops::Range<u64>| {
         let start = Instant::now();
         let profiles: Vec<Profile> = numbers
@@ -74,13 +93,36 @@ fn files(folder: &Path, windows: u64) -> String {
         start.elapsed()
     };
     let (all, minute) = (read(0..windows), read(windows / 2..windows / 2 + 6));
-    line(folder, cpu, all, minute)
+    line(folder, cpu, all, minute, memory)
 }
 
-fn line(folder: &Path, cpu: Duration, all: Duration, minute: Duration) -> String {
+fn line(folder: &Path, cpu: Duration, all: Duration, minute: Duration, memory: u64) -> String {
     let entries = std::fs::read_dir(folder).expect("listed");
     let bytes: u64 = entries.map(|entry| entry.expect("listed").metadata().expect("there").len()).sum();
-    format!("{bytes} {} {} {}", cpu.as_micros(), all.as_micros(), minute.as_micros())
+    format!("{bytes} {} {} {} {memory}", cpu.as_micros(), all.as_micros(), minute.as_micros())
+}
+
+/// The memory of this process, from a start on.
+struct Memory(u64);
+
+impl Memory {
+    fn start() -> Self {
+        // The kernel then counts the peak from here on.
+        std::fs::write("/proc/self/clear_refs", "5").expect("a Linux that can reset the peak");
+        Self(status("VmRSS:"))
+    }
+
+    /// Returns how far the peak is above the start, in bytes.
+    fn most(&self) -> u64 {
+        status("VmHWM:").saturating_sub(self.0)
+    }
+}
+
+/// Returns a field of this process' status, in bytes.
+fn status(field: &str) -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").expect("read");
+    let line = text.lines().find_map(|line| line.strip_prefix(field)).expect("there");
+    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
 }
 
 fn cpu_time() -> Duration {
@@ -121,7 +163,8 @@ fn window(number: u64) -> Profile {
         let stack = random.skewed(STACKS);
         let frames: Vec<_> = (0..DEPTH).rev().map(|depth| builder.address(Some(program), frame(stack, depth))).collect();
         let stack = builder.stack(&frames);
-        builder.merge_sample(stack, labels[random.below(4) as usize], &[1, 52_631_578]);
+        let row = builder.merge_sample(stack, labels[random.below(4) as usize], &[1, 52_631_578]);
+        builder.observe(row, 1, Observed::equal(1.0, 52_631_578.0));
     }
     let header = builder.header_mut();
     (header.time_nanos, header.duration_nanos) = (START + number as i64 * WINDOW, WINDOW);
@@ -138,4 +181,23 @@ fn frame(stack: u64, depth: u64) -> u64 {
     };
     let mut random = Random(group * 64 + depth);
     0x5555_0000_0000 + random.below(0x1ff_0000)
+}
+
+/// The functions at an address, as debug information names them: a function of 256 bytes, and one that is inlined there.
+fn names(address: u64) -> Vec<NamedLine> {
+    let mut random = Random(address / 256);
+    let (crate_number, module) = (random.below(60), random.below(20));
+    let line = |name: String, line: u64| NamedLine {
+        system_name: format!("_RNvMs_NtCs{:x}_{name}", crate_number * 0x9e37_79b9),
+        filename: format!("/home/build/.cargo/registry/src/crate_{crate_number}-1.2.{module}/src/module_{module}.rs"),
+        start_line: (address / 256 % 900) as i64,
+        line: line as i64,
+        column: 9,
+        name,
+    };
+    let name = format!("crate_{crate_number}::module_{module}::Type{}::method_{:x}", module % 7, address / 256);
+    let own = line(name, address % 1000);
+    let inlined = (address % 3 == 0)
+        .then(|| line(format!("core::iter::adapters::map::fold_{}", address / 256 % 500), address % 300));
+    inlined.into_iter().chain([own]).collect()
 }

@@ -22,7 +22,7 @@ mod fork;
 
 use crate::own_threads::unseen;
 use rustc_hash::FxHashMap;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
@@ -103,10 +103,41 @@ impl LabelSet {
         self.entry.is_none()
     }
 
+    /// Returns whether the running thread has exactly these labels. Takes no lock.
+    pub fn is_current(&self) -> bool {
+        self.id() == current_id()
+    }
+
     /// Makes this the set of the running thread until the scope is dropped.
     pub fn enter(&self) -> Scope {
         let before = CURRENT.replace(self.id());
         Scope { before, _entered: self.clone(), not_send: PhantomData }
+    }
+
+    /// Does the same for as long as the set is borrowed.
+    #[cfg(target_os = "linux")]
+    #[inline]
+    pub(crate) fn lend(&self) -> Lent<'_> {
+        Lent { before: CURRENT.replace(self.id()), _set: PhantomData, not_send: PhantomData }
+    }
+
+    /// Returns the labels of the running thread and this one. The last sets that a thread has asked for in this way are
+    /// remembered: a service gives the same name to many tasks.
+    pub fn current_with(name: &'static str, value: &str) -> Self {
+        let known =
+            RECENT.try_with(|recent| recent.borrow().iter().flatten().find_map(|made| made.get(name, value)));
+        known.ok().flatten().unwrap_or_else(|| {
+            let before = Self::current();
+            let set = before.with([(name, value)]);
+            let made = Made { before, name, value: value.into(), set: set.clone() };
+            // A thread that is ending remembers nothing.
+            let _ = RECENT.try_with(|recent| {
+                let mut recent = recent.borrow_mut();
+                recent.rotate_right(1);
+                recent[0] = Some(made);
+            });
+            set
+        })
     }
 
     /// Returns `work` with these labels, on whichever thread it runs: for pools, rayon, and threads of your own.
@@ -161,6 +192,46 @@ impl Drop for Scope {
     fn drop(&mut self) {
         CURRENT.set(self.before);
     }
+}
+
+/// The time during which a thread has a set of labels that somebody else keeps.
+#[cfg(target_os = "linux")]
+pub(crate) struct Lent<'a> {
+    before: u32,
+    _set: PhantomData<&'a LabelSet>,
+    /// As for a [`Scope`].
+    not_send: PhantomData<*const ()>,
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for Lent<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        CURRENT.set(self.before);
+    }
+}
+
+/// A set that was made of another one and a label. It holds the other one, whose number is its own as long.
+struct Made {
+    before: LabelSet,
+    name: &'static str,
+    value: Box<str>,
+    set: LabelSet,
+}
+
+impl Made {
+    /// Returns the set if it is the running thread's with this label.
+    fn get(&self, name: &str, value: &str) -> Option<LabelSet> {
+        let is_it = self.before.id() == current_id() && self.name == name && *self.value == *value;
+        is_it.then(|| self.set.clone())
+    }
+}
+
+/// How many sets a thread remembers.
+const REMEMBERED: usize = 8;
+
+thread_local! {
+    static RECENT: RefCell<[Option<Made>; REMEMBERED]> = const { RefCell::new([const { None }; REMEMBERED]) };
 }
 
 /// Gives futures labels.
@@ -358,6 +429,20 @@ mod tests {
         assert_eq!(pairs(&LabelSet::current()), owned(&[("a", "1")]));
         drop(outer);
         assert_eq!(current_id(), 0);
+    }
+
+    #[test]
+    fn a_set_that_is_asked_for_again_is_the_same_and_follows_the_thread() {
+        let plain = LabelSet::current_with("task", "a");
+        assert_eq!(pairs(&plain), owned(&[("task", "a")]));
+        assert_eq!(LabelSet::current_with("task", "a"), plain);
+        let _scope = scope([("route", "/b")]);
+        assert_eq!(pairs(&LabelSet::current_with("task", "a")), owned(&[("route", "/b"), ("task", "a")]));
+        for task in 0..3 * REMEMBERED {
+            let (name, set) = (task.to_string(), LabelSet::current_with("task", &task.to_string()));
+            assert_eq!(pairs(&set), owned(&[("route", "/b"), ("task", &name)]));
+        }
+        assert_eq!(pairs(&LabelSet::current_with("other", "a")), owned(&[("other", "a"), ("route", "/b")]));
     }
 
     #[test]

@@ -23,11 +23,19 @@ pub(crate) fn spawn_with_stack<T: Send + 'static>(
     stack_size: Option<usize>,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {
-    flamelet_unwind::live::spawn(name, stack_size, move || {
+    SPAWNING.set(true);
+    let spawned = flamelet_unwind::live::spawn(name, stack_size, move || {
         #[cfg(target_os = "linux")]
         sampled::begin();
         work()
-    })
+    });
+    SPAWNING.set(false);
+    spawned
+}
+
+/// Returns whether this thread is just starting a thread of flamelet's.
+pub fn is_spawning() -> bool {
+    SPAWNING.get()
 }
 
 /// How the names of all threads of flamelet begin.
@@ -35,6 +43,7 @@ pub(crate) const PREFIX: &str = "flamelet";
 
 thread_local! {
     static UNSEEN: Cell<u32> = const { Cell::new(0) };
+    static SPAWNING: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Runs `work`, which may wait, without counting its waits in lock profiles: they are flamelet's own.

@@ -63,6 +63,8 @@ fn it_is_controlled_like_any_other_sampling() {
     assert!(!Options::new().start_unless_running().expect("runs already"), "nothing is sampled twice");
     let late = Options::new().limit(1 << 40).start_unless_running().expect_err("too late for a limit");
     assert!(late.to_string().contains("already being sampled"), "{late}");
+    let other = Options::new().mean(3).start_unless_running().expect_err("a process has one heap");
+    assert!(other.to_string().contains("set_mean(3)"), "{other}");
     heap::set_mean(100_000).expect("another mean");
     assert_eq!(heap::snapshot().expect("a profile").header.period, 1 << 17, "as jemalloc samples");
     heap::stop();

@@ -49,7 +49,7 @@ fn no_thread_of_ours_is_started_in_another_way() {
     const THE_WAY: &str = "unwind/src/live/spawn.rs";
     const ONLY_IN_TESTS: &str = "capture/src/cpu/model.rs";
     const OTHER_WAYS: [&str; 5] =
-        ["thread::Builder", "thread::spawn", "thread::scope", "std::thread::{", "pthread_create"];
+        ["thread::Builder", "thread::spawn", "thread::scope", "std::thread::{", "libc::pthread_create"];
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the folder of all crates");
     let files: Vec<PathBuf> =
         CRATES.iter().flat_map(|name| rust_files(&crates.join(name).join("src"))).collect();

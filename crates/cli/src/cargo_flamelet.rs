@@ -103,6 +103,10 @@ impl CargoPlan {
     }
 
     fn run(&self) -> Result<ExitCode, String> {
+        if !cfg!(target_os = "linux") {
+            // Before the build, which may take minutes.
+            return Err("records on Linux only; see `flamelet record --help`".to_owned());
+        }
         let binary = self.built_binary()?;
         let flamelet = std::env::current_exe().map_err(|error| error.to_string())?.with_file_name("flamelet");
         let mut command = Command::new(flamelet);

@@ -22,7 +22,8 @@
 //! clients get what was sampled so far.
 //!
 //! A timeout layer around the routes would answer a long capture with a bare 408: merge the routes outside of it, that
-//! is, after `.layer(TimeoutLayer::new(…))`.
+//! is, after `.layer(TimeoutLayer::new(…))`. Where that is not possible, [`Handler::timeout`] refuses captures that
+//! would take too long, with the reason.
 
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};

@@ -19,6 +19,10 @@
 
 pub use budget::budget;
 pub use flamelet_capture::heap::budget::{Budget, StackUsage, Usage, measure};
+/// C's allocation functions, for `global_allocator!(malloc)`.
+#[doc(hidden)]
+#[cfg(target_env = "gnu")]
+pub use flamelet_capture::heap::c;
 /// jemalloc's own sampling, dumps and statistics, for programs that need those.
 #[cfg(feature = "jemalloc")]
 pub use flamelet_capture::heap::jemalloc;
@@ -42,39 +46,74 @@ use crate::heap_sampling::not_enabled;
 use crate::{Error, ErrorKind, Result};
 use crate::{Profiler, profiler};
 
-/// Installs the allocator that heap profiling needs: around the system's allocator, or, with the feature of that
-/// name, around `jemalloc` or `mimalloc`. For any other allocator, see [`Alloc`](crate::Alloc).
-///
-/// With `(jemalloc, profiling)`, jemalloc is also prepared to sample by itself, for
-/// `ProfilerBuilder::heap_by_jemalloc` and for other users of jemalloc's profiles.
-///
-/// ```
-/// flamelet::global_allocator!();
-/// # fn main() {}
-/// ```
+/// Defines C's allocation functions.
+#[doc(hidden)]
 #[macro_export]
-macro_rules! global_allocator {
+macro_rules! define_malloc {
     () => {
-        #[global_allocator]
-        static FLAMELET_ALLOCATOR: $crate::Alloc = $crate::Alloc::system();
-    };
-    (jemalloc) => {
-        #[global_allocator]
-        static FLAMELET_ALLOCATOR: $crate::Alloc<$crate::allocators::Jemalloc> =
-            $crate::Alloc::new($crate::allocators::Jemalloc);
-    };
-    (jemalloc, profiling) => {
-        $crate::global_allocator!(jemalloc);
+        /// C's allocation functions, with sampling.
+        mod flamelet_malloc {
+            use ::std::ffi::{c_int, c_void};
+            use $crate::heap::c;
 
-        /// The configuration that jemalloc reads when it starts: profiling is available, but off.
-        #[doc(hidden)]
-        #[unsafe(export_name = "_rjem_malloc_conf")]
-        pub static FLAMELET_MALLOC_CONF: $crate::heap::jemalloc::Conf = $crate::heap::jemalloc::CONF;
-    };
-    (mimalloc) => {
-        #[global_allocator]
-        static FLAMELET_ALLOCATOR: $crate::Alloc<$crate::allocators::MiMalloc> =
-            $crate::Alloc::new($crate::allocators::MiMalloc);
+            #[unsafe(no_mangle)]
+            extern "C" fn malloc(size: usize) -> *mut c_void {
+                c::malloc(size)
+            }
+
+            #[unsafe(no_mangle)]
+            extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
+                c::calloc(count, size)
+            }
+
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn free(block: *mut c_void) {
+                // SAFETY: C's own contract.
+                unsafe { c::free(block) }
+            }
+
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void {
+                // SAFETY: C's own contract.
+                unsafe { c::realloc(block, size) }
+            }
+
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn reallocarray(block: *mut c_void, count: usize, size: usize) -> *mut c_void {
+                // SAFETY: C's own contract.
+                unsafe { c::reallocarray(block, count, size) }
+            }
+
+            #[unsafe(no_mangle)]
+            extern "C" fn memalign(alignment: usize, size: usize) -> *mut c_void {
+                c::memalign(alignment, size)
+            }
+
+            #[unsafe(no_mangle)]
+            extern "C" fn aligned_alloc(alignment: usize, size: usize) -> *mut c_void {
+                c::memalign(alignment, size)
+            }
+
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn posix_memalign(
+                out: *mut *mut c_void,
+                alignment: usize,
+                size: usize,
+            ) -> c_int {
+                // SAFETY: C's own contract.
+                unsafe { c::posix_memalign(out, alignment, size) }
+            }
+
+            #[unsafe(no_mangle)]
+            extern "C" fn valloc(size: usize) -> *mut c_void {
+                c::valloc(size)
+            }
+
+            #[unsafe(no_mangle)]
+            extern "C" fn pvalloc(size: usize) -> *mut c_void {
+                c::pvalloc(size)
+            }
+        }
     };
 }
 

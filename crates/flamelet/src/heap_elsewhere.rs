@@ -9,12 +9,6 @@ use flamelet_capture::profile::Profile;
 use crate::{Error, ErrorKind, Result};
 use crate::{Profiler, ProfilerBuilder};
 
-/// Installs the allocator that heap profiling needs. This system has none, so it installs nothing.
-#[macro_export]
-macro_rules! global_allocator {
-    ($($choice:tt)*) => {};
-}
-
 /// Heap profiling works on Linux only: on this system these options are accepted and have no effect.
 impl ProfilerBuilder {
     /// Sets the sampling interval in bytes; has no effect on this system.

@@ -34,25 +34,33 @@
 //! | find out which code holds memory | [`global_allocator!`], [`Profiler::heap`], [`mod@heap`] |
 //! | find out which locks the service waits for | [`lock_profiling!`], [`mod@locks`] |
 //! | find out what async code awaits, and what requests spend their time on | [`task`](fn@task), [`mod@tasks`], [`mod@requests`] |
+//! | sample threads from their first instruction | [`thread_sampling!`], [`mod@threads`] |
 //! | serve profiles over HTTP | [`serve`](fn@serve) for a port of their own, [`axum::router`], or [`http::Handler`] for other servers |
 //! | keep the past on disk and ask for any range of it | [`ProfilerBuilder::history`], `Profiler::range` |
 //! | write a profile every two minutes | [`setup_profiling`], [`IntervalFiles`] |
 //! | label samples with what a thread or a future works on | [`labels!`], [`mod@labels`] |
+//! | see profiles by `tracing` span, or of one trace | `flamelet::spans`, `TraceIds` |
 //! | find out what the profiler itself costs | [`Profiler::metrics`] |
 //!
 //! # Features
 //!
-//! `cpu`, `heap` and `axum` are on by default. Optional: `jemalloc`, `mimalloc` (allocators to wrap), `http` (the
-//! endpoints without axum), `tokio` (`flamelet::spawn` and `spawn_blocking`), `view` (the web viewer inside the service), `continuous` (always-on sampling, so that a
+//! `cpu`, `heap` and `axum` are on by default. Optional: `jemalloc`, `mimalloc` (allocators to wrap), `jemalloc-for-c` (C code uses jemalloc too), `http` (the
+//! endpoints without axum), `tokio` (`flamelet::spawn` and `spawn_blocking`), `tracing` (spans in profiles), `view` (the web viewer inside the service), `continuous` (always-on sampling, so that a
 //! profile of the last minute is available at once), `history` (the past on disk, which survives restarts). All are
 //! additive.
 //!
 //! # Other systems
 //!
 //! Profiles are taken on Linux only. On macOS and Windows the same program builds, but starting a capture returns an
-//! error. The builder's heap options have no effect there, and [`Profiler::heap`] always fails. Only the contents of
-//! [`mod@heap`], and `Alloc`, do not exist there: use them under `cfg(target_os = "linux")`.
+//! error. The builder's heap options have no effect there, and [`Profiler::heap`] always fails; [`global_allocator!`] and
+//! `Alloc` install the chosen allocator, without profiles. Only the contents of [`mod@heap`] do not exist there: use them
+//! under `cfg(target_os = "linux")`.
 
+// Elsewhere nothing is captured, so parts that only captures use have no caller.
+#![cfg_attr(not(target_os = "linux"), allow(dead_code))]
+
+#[cfg(feature = "heap")]
+pub mod allocators;
 #[cfg(feature = "http")]
 mod anatomy;
 #[cfg(feature = "axum")]
@@ -78,14 +86,24 @@ pub mod locks;
 mod problem;
 #[cfg(any(feature = "cpu", feature = "heap", feature = "http"))]
 mod profiler;
+#[cfg(feature = "push")]
+mod push;
 #[cfg(feature = "http")]
 pub mod requests;
 #[cfg(feature = "http")]
 pub mod serve;
+#[cfg(feature = "tracing")]
+pub mod spans;
+#[cfg(any(feature = "cpu", feature = "heap", feature = "http"))]
+mod symbols;
 #[cfg(any(feature = "cpu", feature = "http"))]
 mod task;
 #[cfg(any(feature = "cpu", feature = "heap", feature = "http"))]
 pub mod tasks;
+#[cfg(feature = "cpu")]
+pub mod threads;
+#[cfg(any(feature = "http", feature = "tracing"))]
+mod trace_ids;
 #[cfg(feature = "view")]
 mod view;
 #[cfg(all(any(feature = "cpu", feature = "heap", feature = "http"), target_os = "linux"))]
@@ -93,6 +111,8 @@ mod waits;
 #[cfg(feature = "http")]
 mod workshop;
 
+#[cfg(all(feature = "heap", not(target_os = "linux")))]
+pub use allocators::plain::Alloc;
 #[cfg(feature = "cpu")]
 pub use files::{DetachedFiles, IntervalFiles, IntervalFilesBuilder, setup_profiling};
 #[cfg(feature = "cpu")]
@@ -115,21 +135,16 @@ pub use profiler::Continuous;
 pub use profiler::{CpuCapture, CpuRequest, CpuTask};
 #[cfg(any(feature = "cpu", feature = "heap", feature = "http"))]
 pub use profiler::{Limits, Metrics, Profiler, ProfilerBuilder};
+#[cfg(feature = "push")]
+pub use push::Push;
 #[cfg(feature = "http")]
 pub use serve::{Server, serve};
 #[cfg(any(feature = "cpu", feature = "heap", feature = "http"))]
 pub use tasks::task;
 #[cfg(feature = "tokio")]
 pub use tasks::{JoinSet, spawn, spawn_blocking, spawn_named};
-
-/// Allocators that [`global_allocator!`] can wrap.
-#[cfg(feature = "heap")]
-pub mod allocators {
-    #[cfg(feature = "mimalloc")]
-    pub use mimalloc::MiMalloc;
-    #[cfg(feature = "jemalloc")]
-    pub use tikv_jemallocator::Jemalloc;
-}
+#[cfg(any(feature = "http", feature = "tracing"))]
+pub use trace_ids::TraceIds;
 
 /// Compiles the code that the documents show.
 #[cfg(all(doctest, feature = "axum", feature = "cpu", feature = "heap", target_os = "linux"))]
@@ -142,6 +157,8 @@ mod documents {
     mod continuous {}
     #[doc = include_str!("../../../docs/memory.md")]
     mod memory {}
+    #[doc = include_str!("../../../docs/recipes.md")]
+    mod recipes {}
     #[doc = include_str!("../../../docs/waiting.md")]
     mod waiting {}
 }

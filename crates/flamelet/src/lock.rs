@@ -1,6 +1,8 @@
 //! Locks that a panic does not poison, and that the child of a fork does not find locked.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+#[cfg(feature = "http")]
+use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 #[cfg(target_os = "linux")]
 use flamelet_capture::fork::PerProcess;
@@ -29,6 +31,41 @@ impl<T: Send> ProcessMutex<T> {
     }
 }
 
+impl<T: Send> Default for ProcessMutex<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A value behind a lock for many readers, one for each process, for what is read all the time.
+#[cfg(feature = "http")]
+pub(crate) struct ProcessRwLock<T> {
+    made: PerProcess<RwLock<T>>,
+}
+
+#[cfg(feature = "http")]
+impl<T: Default + Send + Sync> ProcessRwLock<T> {
+    /// Waiting for it is flamelet's own, and not in the service's lock profiles.
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, T> {
+        unseen(|| self.of_process().read()).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, T> {
+        unseen(|| self.of_process().write()).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn of_process(&self) -> &RwLock<T> {
+        self.made.get_quick(|_| RwLock::default())
+    }
+}
+
+#[cfg(feature = "http")]
+impl<T: Send + Sync> Default for ProcessRwLock<T> {
+    fn default() -> Self {
+        Self { made: PerProcess::new() }
+    }
+}
+
 /// Nothing samples on other systems, and those that have no fork need no more.
 #[cfg(not(target_os = "linux"))]
 struct PerProcess<T>(std::sync::OnceLock<T>);
@@ -41,5 +78,10 @@ impl<T> PerProcess<T> {
 
     fn get(&self, make: impl FnOnce(bool) -> T) -> &T {
         self.0.get_or_init(|| make(false))
+    }
+
+    #[cfg(feature = "http")]
+    fn get_quick(&self, make: impl FnOnce(bool) -> T) -> &T {
+        self.get(make)
     }
 }

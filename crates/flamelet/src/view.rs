@@ -8,6 +8,8 @@ use axum::Router;
 #[cfg(all(feature = "heap", target_os = "linux"))]
 use flamelet_capture::profile::HeapView;
 use flamelet_capture::profile::Profile;
+#[cfg(target_os = "linux")]
+use flamelet_view::WaitKind;
 use flamelet_view::{CancelToken, Error, ErrorKind, Memory, Source, Take, Taken};
 
 use crate::Profiler;
@@ -151,6 +153,34 @@ impl Take for Live {
     fn take_heap(&self, view: HeapView, seconds: u32, cancel: &CancelToken) -> Result<Taken, Error> {
         let profile = self.within_caps(seconds, || self.heap(view, seconds, cancel))?;
         Ok(Taken { name: format!("{} · {}", self.profiler.name(), view.endpoint()), profile })
+    }
+
+    #[cfg(target_os = "linux")]
+    fn has_requests(&self) -> bool {
+        true
+    }
+
+    fn requests(&self) -> Result<String, Error> {
+        Ok(self.profiler.requests_json())
+    }
+
+    #[cfg(target_os = "linux")]
+    fn take_wait(&self, kind: WaitKind, _: &CancelToken) -> Result<Taken, Error> {
+        let profile = self.within_caps(1, || {
+            let profiler = self.profiler.clone();
+            workshop::run(move || waiting(&profiler, kind)).map_err(|error| error.to_string())
+        })?;
+        Ok(Taken { name: format!("{} · {}", self.profiler.name(), kind.endpoint()), profile })
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn waiting(profiler: &Profiler, kind: WaitKind) -> crate::Result<Profile> {
+    match kind {
+        WaitKind::Block => profiler.block(),
+        WaitKind::Mutex => profiler.mutex(),
+        WaitKind::Await => Ok(profiler.awaits()),
+        WaitKind::Blocked => Ok(profiler.blocked_polls()),
     }
 }
 

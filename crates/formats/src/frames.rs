@@ -44,14 +44,14 @@ pub(crate) struct FrameTable<'a> {
     frames: Vec<WrittenFrame>,
     index: HashMap<Key, u32, FxBuildHasher>,
     /// Where in `numbers` the frames of each location are, once they have been requested.
-    by_location: Vec<Option<Span>>,
+    by_location: Vec<Option<NumberRange>>,
     /// The locations that have been requested.
     asked: Vec<LocationId>,
     numbers: Vec<u32>,
 }
 
 #[derive(Clone, Copy)]
-struct Span {
+struct NumberRange {
     start: u32,
     count: NonZero<u32>,
 }
@@ -108,7 +108,7 @@ impl<'a> FrameTable<'a> {
     }
 
     /// Numbers the frames at a location, outermost first.
-    fn number(&mut self, id: LocationId) -> Span {
+    fn number(&mut self, id: LocationId) -> NumberRange {
         let profile = self.profile;
         let start = self.numbers.len();
         let lines = profile.lines(id);
@@ -121,7 +121,7 @@ impl<'a> FrameTable<'a> {
             self.numbers.push(number);
         }
         let count = NonZero::new((self.numbers.len() - start) as u32).unwrap_or(NonZero::<u32>::MIN);
-        let span = Span { start: start as u32, count };
+        let span = NumberRange { start: start as u32, count };
         self.by_location[id.index()] = Some(span);
         self.asked.push(id);
         span
@@ -172,10 +172,11 @@ fn stand_in(module: &str, address: u64) -> String {
     }
 }
 
-/// Returns the events of each thread in time order.
-pub(crate) fn events_by_thread(timeline: &Timeline) -> Vec<Vec<&Event>> {
+/// Returns the events of each thread in time order, in the sample type at `index`.
+pub(crate) fn events_by_thread(profile: &Profile, timeline: &Timeline, index: usize) -> Vec<Vec<Event>> {
     let mut threads = vec![Vec::new(); timeline.threads.len()];
-    timeline.events.iter().for_each(|event| threads[event.thread.index()].push(event));
+    let events = profile.events_in(index).into_iter().flatten();
+    events.for_each(|event| threads[event.thread.index()].push(event));
     threads
 }
 

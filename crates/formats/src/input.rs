@@ -117,6 +117,25 @@ impl<'a> Input<'a> {
         }
     }
 
+    /// Calls `each` with the whole file, piece by piece.
+    pub(crate) fn each_piece(mut self, mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        each(&self.head[self.taken..])?;
+        self.taken = self.head.len();
+        if self.head_is_all {
+            return self.budget.check();
+        }
+        let _loan = self.budget.lend(CHUNK)?;
+        let mut piece = vec![0; CHUNK];
+        loop {
+            match self.read(&mut piece) {
+                Ok(0) => return Ok(()),
+                Ok(got) => each(&piece[..got])?,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.explain(&error)),
+            }
+        }
+    }
+
     /// Returns the lines of the file.
     pub(crate) fn lines(self) -> Lines<'a> {
         Lines { input: self, buffer: Vec::new(), start: 0, end: 0, number: 0, ended: false }

@@ -2,7 +2,8 @@
 //!
 //! [`read()`] (and [`read_file`]) takes any file, unpacks it (gzip, zstd, xz, bzip2), recognises it by its content
 //! and turns it into a [`Profile`]; [`write()`] writes a profile to a file. Both return notes about what was dropped
-//! or guessed. [`Format`] names the formats, and [`recognise`] only returns the format of a file.
+//! or guessed. [`Format`] names the formats, and [`recognise`] only returns the format of a file. [`read_otlp`] is for those
+//! who receive OTLP over the network: its messages have profiles of several resources.
 //!
 //! A format is one file (or folder) with `recognise`, `read` and `write` side by side, and one entry in the registry
 //! (`format.rs`). Line-based formats are read as a stream; their memory grows with their content (distinct stacks,
@@ -66,6 +67,7 @@ pub use flamelet_profile::{Error, ErrorKind, Limits, Result};
 pub use format::Format;
 use input::Input;
 use notes::Notes;
+pub use otlp::{OtlpResource, read_otlp};
 
 /// Options for reading and writing.
 #[derive(Clone, Debug)]

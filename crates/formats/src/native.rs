@@ -14,8 +14,9 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
 
 /// Reads a pprof message.
 pub(crate) fn read(input: Input<'_>, _options: &FormatOptions, _notes: &mut Notes) -> Result<Profile> {
-    let budget = input.budget().clone();
-    pprof::decode_within(&input.slurp()?, &budget)
+    let mut decoder = pprof::StreamDecoder::new(input.budget())?;
+    input.each_piece(|piece| decoder.add(piece))?;
+    decoder.finish()
 }
 
 /// Writes a compressed pprof message.

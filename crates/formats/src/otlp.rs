@@ -4,6 +4,7 @@
 //! The schema is not stable; the field numbers are those of opentelemetry-proto 1.9, which has stack tables and
 //! singular sample types. Files of older drafts cannot be read.
 
+mod links;
 mod model;
 mod proto;
 mod read;
@@ -11,7 +12,9 @@ mod write;
 
 use std::io::Write;
 
-use flamelet_profile::{ErrorKind, Profile, Result};
+use flamelet_profile::{Budget, ErrorKind, Profile, Result};
+
+pub use read::OtlpResource;
 
 use crate::input::Input;
 use crate::{Error, FormatOptions, Notes, json};
@@ -39,6 +42,19 @@ pub(crate) fn read_json(input: Input<'_>, options: &FormatOptions, notes: &mut N
     let budget = &input.budget().clone();
     let data: model::ProfilesData = json::parse(&input.slurp()?, "OTLP", budget)?;
     read::to_profile(&data, options, budget, notes)
+}
+
+/// Reads a message that was sent, in JSON or protobuf, into the profiles of each resource. A message without profiles is
+/// empty, and not an error.
+pub fn read_otlp(bytes: &[u8], is_json: bool, options: &FormatOptions) -> Result<Vec<OtlpResource>> {
+    let (budget, mut notes) = (Budget::new(options.limits), Notes::default());
+    let data = match is_json {
+        true => json::parse(bytes, "OTLP", &budget)?,
+        false => proto::decode(bytes, &budget)?,
+    };
+    let resources = read::by_resource(&data, options, &budget, &mut notes)?;
+    budget.check()?;
+    Ok(resources)
 }
 
 /// Writes protobuf.

@@ -95,8 +95,9 @@ pub(crate) fn read(input: Input<'_>, options: &FormatOptions, notes: &mut Notes)
     for (number, profile) in file.profiles.iter().enumerate() {
         budget.check()?;
         let scale = UnitScale::of(&profile.unit, &mut assembly);
-        let (name, tid) = split_tid(&profile.name).unwrap_or((&profile.name, number as u64 + 1));
-        let thread = assembly.thread(0, tid, name, "");
+        let (process, pid, name) = split_process(&profile.name).unwrap_or(("", 0, &profile.name));
+        let (name, tid) = split_tid(name).unwrap_or((name, number as u64 + 1));
+        let thread = assembly.thread(pid, tid, name, process);
         let reader = &mut ProfileReader { assembly: &mut assembly, frames: &frames, thread, scale };
         match &*profile.kind {
             "sampled" => reader.sampled(profile, number)?,
@@ -114,6 +115,13 @@ pub(crate) fn read(input: Input<'_>, options: &FormatOptions, notes: &mut Notes)
 fn split_tid(name: &str) -> Option<(&str, u64)> {
     let (name, tid) = name.strip_suffix(')')?.rsplit_once(" (")?;
     Some((name, tid.parse().ok()?))
+}
+
+/// Splits `process [12] / thread`, which this crate writes for several processes; their names may be unknown.
+fn split_process(name: &str) -> Option<(&str, u64, &str)> {
+    let (process, thread) = name.split_once("] / ")?;
+    let (process, pid) = process.rsplit_once('[')?;
+    Some((process.trim_end(), pid.parse().ok()?, thread))
 }
 
 /// How the numbers of a profile are converted to values.
@@ -177,6 +185,11 @@ impl ProfileReader<'_> {
         let mut stack = Vec::new();
         for (index, sample) in profile.samples.iter().enumerate() {
             let weight = profile.weights.get(index).copied().unwrap_or(1.0);
+            // The thread did nothing that was recorded.
+            if sample.is_empty() {
+                at += weight;
+                continue;
+            }
             stack.clear();
             for &frame in sample.iter().rev() {
                 stack.push(self.location(frame, number)?);
@@ -268,6 +281,13 @@ impl OutProfile {
         self.weights.push(weight);
         self.end = self.end.saturating_add(weight);
     }
+
+    /// Continues at `time`, unless that has passed.
+    fn go_to(&mut self, time: i64) {
+        if time > self.end {
+            self.push(&[], time - self.end);
+        }
+    }
 }
 
 /// Writes one value as a speedscope file: one profile per thread if times are known, otherwise one profile.
@@ -284,10 +304,13 @@ pub(crate) fn write(
     let mut table = FrameTable::with_lines(profile);
     let unit = speedscope_unit(value_type(profile, index).1, notes);
     let profiles = match &profile.timeline {
-        Some(timeline) if timeline.value_type == index && !timeline.events.is_empty() => {
-            notes.push("gaps between samples are dropped: the duration of each sample is its value".into());
+        Some(timeline) if !timeline.events.is_empty() => {
+            let nanos = nanos_per(unit);
+            if nanos.is_none() {
+                notes.push("times are dropped: the axis of the format is the value, which is no time".into());
+            }
             notes.dropped_labels_but_threads(profile);
-            by_thread(profile, &mut table, unit)
+            by_thread(profile, &mut table, index, unit, nanos)
         }
         _ => {
             notes.dropped_timeline(profile);
@@ -333,20 +356,41 @@ fn in_one(profile: &Profile, table: &mut FrameTable<'_>, index: usize, unit: &'s
     one
 }
 
-fn by_thread(profile: &Profile, table: &mut FrameTable<'_>, unit: &'static str) -> Vec<OutProfile> {
+/// Makes a profile of each thread; with `nanos` in a unit, each sample begins at its time.
+fn by_thread(
+    profile: &Profile,
+    table: &mut FrameTable<'_>,
+    index: usize,
+    unit: &'static str,
+    nanos: Option<f64>,
+) -> Vec<OutProfile> {
     let Some(timeline) = &profile.timeline else { return Vec::new() };
-    let name = |thread: &flamelet_profile::Thread| match (profile.string(thread.name), thread.tid) {
+    let one = timeline.threads.first().map(|thread| thread.pid);
+    let has_processes = timeline.threads.iter().any(|thread| Some(thread.pid) != one);
+    let name = |thread: &flamelet_profile::Thread| thread_name(profile, thread, has_processes);
+    let mut threads: Vec<_> =
+        timeline.threads.iter().map(|thread| OutProfile::new(name(thread), unit)).collect();
+    let mut stack = Vec::new();
+    for event in profile.events_in(index).into_iter().flatten() {
+        table.stack(profile.sample(event.sample as usize).stack, &mut stack);
+        let thread = &mut threads[event.thread.index()];
+        nanos.into_iter().for_each(|nanos| thread.go_to((event.time as f64 / nanos) as i64));
+        thread.push(&stack, event.value);
+    }
+    threads.retain(|thread| !thread.samples.is_empty());
+    threads
+}
+
+fn thread_name(profile: &Profile, thread: &flamelet_profile::Thread, with_process: bool) -> String {
+    let name = match (profile.string(thread.name), thread.tid) {
         ("", tid) => format!("thread {tid}"),
         (name, 0) => name.to_owned(),
         (name, tid) => format!("{name} ({tid})"),
     };
-    let mut threads: Vec<_> =
-        timeline.threads.iter().map(|thread| OutProfile::new(name(thread), unit)).collect();
-    let mut stack = Vec::new();
-    for event in &timeline.events {
-        table.stack(profile.sample(event.sample as usize).stack, &mut stack);
-        threads[event.thread.index()].push(&stack, event.value);
+    match with_process {
+        true => {
+            format!("{} [{}] / {name}", profile.string(thread.process), thread.pid).trim_start().to_owned()
+        }
+        false => name,
     }
-    threads.retain(|thread| !thread.samples.is_empty());
-    threads
 }

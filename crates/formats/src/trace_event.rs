@@ -169,7 +169,7 @@ impl<'de> Visitor<'de> for TopLevel<'_> {
 }
 
 /// A finished span on a thread, in nanoseconds.
-struct Span {
+struct FinishedSpan {
     start: u64,
     end: u64,
     frame: LocationId,
@@ -178,8 +178,9 @@ struct Span {
 }
 
 /// What a span costs, including its share of the memory for sorting; and what an open one costs.
-const SPAN: usize = size_of::<Span>() / 2 * 3;
-const OPEN: usize = hash_entry(size_of::<(StringId, Vec<(u64, LocationId, u64)>)>()) + 4 * size_of::<Span>();
+const SPAN: usize = size_of::<FinishedSpan>() / 2 * 3;
+const OPEN: usize =
+    hash_entry(size_of::<(StringId, Vec<(u64, LocationId, u64)>)>()) + 4 * size_of::<FinishedSpan>();
 /// What a track and a CPU profile cost in addition to their texts. The nodes of their maps are half full.
 const TRACK: usize = 2 * size_of::<(TrackKey, Track)>() + 4 * ALLOCATION;
 const PROFILE: usize = 2 * size_of::<((String, String), (String, Chunked))>() + 4 * ALLOCATION;
@@ -208,7 +209,7 @@ struct Track {
     pid: u64,
     tid: u64,
     name: String,
-    spans: Vec<Span>,
+    spans: Vec<FinishedSpan>,
     /// Open spans: start, frame and number. Those of a thread end in order; asynchronous ones are found by name.
     open: HashMap<StringId, Vec<(u64, LocationId, u64)>>,
 }
@@ -252,7 +253,12 @@ impl Trace {
                 let frame = self.frame(&event);
                 let number = self.events;
                 if self.has_room(SPAN) {
-                    self.track(&event, event.thread_track()).spans.push(Span { start, end, frame, number });
+                    self.track(&event, event.thread_track()).spans.push(FinishedSpan {
+                        start,
+                        end,
+                        frame,
+                        number,
+                    });
                 }
             }
             "B" => self.begin(&event, event.thread_track(), start),
@@ -324,7 +330,7 @@ impl Trace {
         let track = self.track(event, key);
         match track.open.get_mut(&pair).and_then(Vec::pop) {
             Some((start, frame, number)) => {
-                track.spans.push(Span { start, end: end.max(start), frame, number });
+                track.spans.push(FinishedSpan { start, end: end.max(start), frame, number });
             }
             None => self.unmatched += 1,
         }
@@ -409,7 +415,7 @@ impl Trace {
         for mut track in std::mem::take(&mut self.tracks).into_values() {
             for (start, frame, number) in track.open.into_values().flatten() {
                 unclosed += 1;
-                track.spans.push(Span { start, end: self.last.max(start), frame, number });
+                track.spans.push(FinishedSpan { start, end: self.last.max(start), frame, number });
             }
             let process = self.processes.get(&track.process).map_or("", |name| name);
             let thread = self.assembly.thread(track.pid, track.tid, &track.name, process);
@@ -447,7 +453,7 @@ impl<'a> Nesting<'a> {
         Self { assembly, thread, count, time, open: Vec::new() }
     }
 
-    fn run(mut self, mut spans: Vec<Span>) -> Result<()> {
+    fn run(mut self, mut spans: Vec<FinishedSpan>) -> Result<()> {
         spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end), span.number));
         for span in spans {
             while self.open.last().is_some_and(|open| open.0 <= span.start) {
@@ -504,7 +510,7 @@ pub(crate) fn write(
     }
     let mut writer = SpanWriter { table: FrameTable::by_function(profile), out, first: true };
     writer.out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
-    for (thread, events) in timeline.threads.iter().zip(events_by_thread(timeline)) {
+    for (thread, events) in timeline.threads.iter().zip(events_by_thread(profile, timeline, index)) {
         if !events.is_empty() {
             writer.thread(profile, thread, &events, scale)?;
         }
@@ -524,7 +530,7 @@ impl SpanWriter<'_, '_> {
         &mut self,
         profile: &Profile,
         thread: &flamelet_profile::Thread,
-        events: &[&flamelet_profile::Event],
+        events: &[flamelet_profile::Event],
         scale: Option<f64>,
     ) -> Result<()> {
         let ids = format!("\"pid\":{},\"tid\":{}", thread.pid, thread.tid);

@@ -4,7 +4,7 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use flamelet_formats::{Format, FormatOptions, write};
+use flamelet_formats::{ErrorKind, Format, FormatOptions, read_otlp, write};
 use flamelet_profile::{
     Event, Function, LabelSetId, Line, Mapping, Profile, ProfileBuilder, Thread, ThreadId, Timeline,
 };
@@ -109,6 +109,37 @@ fn speedscope_keeps_threads_and_order() {
     assert!(notes.iter().any(|note| note.contains("labels")), "{notes:?}");
 }
 
+/// When each thread of each process ran.
+fn times(profile: &Profile) -> Vec<(u64, u64, String, String, u64)> {
+    let timeline = profile.timeline.as_ref().expect("a timeline");
+    let moment = |event: &Event| {
+        let thread = timeline.threads[event.thread.index()];
+        let [name, process] = [thread.name, thread.process].map(|id| profile.string(id).to_owned());
+        (thread.pid, thread.tid, name, process, event.time)
+    };
+    let mut times: Vec<_> = timeline.events.iter().map(moment).collect();
+    times.sort();
+    times
+}
+
+#[test]
+fn speedscope_and_firefox_keep_processes_threads_and_times_of_every_type() {
+    for timed_type in [0, 1] {
+        let mut before = profile(true);
+        let other = before.intern("client");
+        let timeline = before.timeline.as_mut().expect("a timeline");
+        (timeline.threads[0].pid, timeline.threads[0].process) = (5, other);
+        timeline.value_type = timed_type;
+        timeline.events.iter_mut().filter(|_| timed_type == 0).for_each(|event| event.value = 1);
+        for format in [Format::Speedscope, Format::Firefox] {
+            let (after, _) = through(&before, format);
+            assert_eq!(times(&after), times(&before), "{format}, times of type {timed_type}");
+            let kind = if format == Format::Speedscope { "time" } else { "cpu" };
+            assert_eq!(folded(&after, kind), folded(&before, "cpu"), "{format}");
+        }
+    }
+}
+
 #[test]
 fn firefox_keeps_threads_modules_and_lines() {
     let before = profile(true);
@@ -171,6 +202,74 @@ fn otlp_keeps_everything_but_comments() {
 }
 
 #[test]
+fn what_is_sent_by_otlp_is_read_resource_by_resource() {
+    let profile = profile(false);
+    for (format, is_json) in [(Format::Otlp, false), (Format::OtlpJson, true)] {
+        let mut bytes = Vec::new();
+        write(&profile, format, &mut bytes, &FormatOptions::default()).expect("written");
+        let resources = read_otlp(&bytes, is_json, &FormatOptions::default()).expect("read");
+        let [resource] = &resources[..] else { panic!("one resource: {resources:?}") };
+        let [read] = &resource.profiles[..] else { panic!("both values in one profile: {resources:?}") };
+        assert_eq!(read.sample_types().len(), 2);
+        for kind in ["samples", "cpu"] {
+            assert_eq!(folded(read, kind), folded(&profile, kind));
+        }
+    }
+    assert!(read_otlp(b"", false, &FormatOptions::default()).expect("empty").is_empty());
+    assert!(read_otlp(b"{}", true, &FormatOptions::default()).expect("empty").is_empty());
+    assert!(read_otlp(b"\xff", false, &FormatOptions::default()).is_err());
+    // A thousand profiles of different times are a thousand profiles; very many are refused.
+    let of_times = |count: usize| {
+        let profiles: Vec<String> = (0..count).map(|time| format!("{{\"timeUnixNano\":{time}}}")).collect();
+        let text = format!(
+            "{{\"resourceProfiles\":[{{\"scopeProfiles\":[{{\"profiles\":[{}]}}]}}]}}",
+            profiles.join(",")
+        );
+        read_otlp(text.as_bytes(), true, &FormatOptions::default())
+    };
+    assert_eq!(of_times(1000).expect("read")[0].profiles.len(), 1000);
+    assert_eq!(of_times(10_001).expect_err("too many").kind(), ErrorKind::TooLarge);
+}
+
+/// A sample of a span is a link in the dictionary, where other programs look for it.
+#[test]
+fn otlp_links_samples_to_spans() {
+    const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+    const SPAN: &str = "00f067aa0ba902b7";
+    let with_ids = |trace: &str, span: &str| {
+        let mut profile = profile(true);
+        profile.label_all("trace_id", trace);
+        profile.label_all("span_id", span);
+        profile
+    };
+    let linked = with_ids(TRACE, SPAN);
+    let mut json = Vec::new();
+    write(&linked, Format::OtlpJson, &mut json, &FormatOptions::default()).unwrap();
+    let json = String::from_utf8(json).unwrap();
+    let link = format!("\"linkTable\":[{{}},{{\"traceId\":\"{TRACE}\",\"spanId\":\"{SPAN}\"}}]");
+    assert!(json.contains(&link) && json.contains("\"linkIndex\":1"), "{json}");
+    assert_eq!(json.matches("trace_id").count(), 0, "not an attribute as well: {json}");
+    // What is no id stays an attribute.
+    let odd = with_ids("abc", SPAN);
+    for (before, format) in [(&linked, Format::Otlp), (&linked, Format::OtlpJson), (&odd, Format::Otlp)] {
+        let (after, _) = through(before, format);
+        for key in ["trace_id", "span_id"] {
+            assert_eq!(label_values(&after, key), label_values(before, key), "{format}");
+        }
+    }
+}
+
+/// The values of a label, one for each sample.
+fn label_values(profile: &Profile, key: &str) -> Vec<String> {
+    let labels = profile.samples().flat_map(|sample| profile.labels(sample.labels));
+    let values =
+        labels.filter(|label| profile.string(label.key) == key).map(|label| profile.string(label.text));
+    let mut values: Vec<String> = values.map(str::to_owned).collect();
+    values.sort();
+    values
+}
+
+#[test]
 fn fractions_and_differences_survive_folded() {
     let text = b"a;b 1.5\na;c 2.25\n";
     let read = open_bytes(text, Format::Folded);
@@ -214,7 +313,6 @@ fn every_writer_says_what_it_drops() {
                 "the format has only one value: kept cpu, dropped samples",
                 "addresses and modules are dropped",
                 "comments are dropped",
-                "gaps between samples are dropped: the duration of each sample is its value",
                 "labels are dropped: request",
             ],
         ),

@@ -31,9 +31,20 @@ fn sampled() -> Vec<u8> {
     text.into_bytes()
 }
 
+/// The same, and a second process that does the same ten milliseconds later.
+fn sampled_twice() -> Vec<u8> {
+    let first = String::from_utf8(sampled()).expect("ASCII");
+    let second = first.replace("server 10/11", "client 20/21").replace(" 1.00", " 1.01");
+    format!("{first}{second}").into_bytes()
+}
+
 fn written(format: Format) -> PathBuf {
-    let profile = open_bytes(&sampled(), Format::PerfScript).profile;
-    let file = folder("viewers").join(format!("sampled.{}", format.extensions()[0]));
+    written_as("sampled", &sampled(), format)
+}
+
+fn written_as(name: &str, samples: &[u8], format: Format) -> PathBuf {
+    let profile = open_bytes(samples, Format::PerfScript).profile;
+    let file = folder("viewers").join(format!("{name}.{}", format.extensions()[0]));
     write(&profile, format, &mut std::fs::File::create(&file).unwrap(), &FormatOptions::default()).unwrap();
     file
 }
@@ -77,6 +88,11 @@ fn base64(bytes: &[u8]) -> String {
 
 /// The share of each function itself, as speedscope's page shows it for the first profile of the file.
 fn in_speedscope(file: &Path) -> BTreeMap<String, String> {
+    rows(&speedscope_page(file))
+}
+
+/// The page of speedscope with a file opened, as text.
+fn speedscope_page(file: &Path) -> String {
     need("chromium", "chromium");
     let page = packages().join("node_modules/speedscope/dist/release/index.html");
     let name = file.file_name().unwrap().to_string_lossy();
@@ -91,9 +107,9 @@ fn in_speedscope(file: &Path) -> BTreeMap<String, String> {
     for attempt in 0..3 {
         let profile = format!("chromium-{}-{name}-{attempt}", std::process::id());
         let output = dumped(&address, &folder("viewers").join(profile));
-        let shown = rows(&String::from_utf8_lossy(&output.stdout));
-        if output.status.success() && !shown.is_empty() {
-            return shown;
+        let page = String::from_utf8_lossy(&output.stdout).into_owned();
+        if output.status.success() && !rows(&page).is_empty() {
+            return page;
         }
         said = format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr));
     }
@@ -157,10 +173,11 @@ fn speedscope_opens_every_format_it_knows() {
     }
 }
 
-#[test]
-fn the_firefox_profiler_opens_its_format() {
+/// Asks the Firefox profiler about a file; one answer for each question.
+fn in_firefox<const N: usize>(file: &Path, questions: [&[&str]; N]) -> [Output; N] {
     let command = packages().join("node_modules/.bin/profiler-cli");
-    let sessions = folder("viewers").join(format!("firefox-{}", std::process::id()));
+    let name = file.file_stem().expect("a file").to_string_lossy().into_owned();
+    let sessions = folder("viewers").join(format!("firefox-{}-{name}", std::process::id()));
     std::fs::create_dir_all(&sessions).unwrap();
     let cli = |words: &[&str]| {
         let mut cli = Command::new(&command);
@@ -170,22 +187,60 @@ fn the_firefox_profiler_opens_its_format() {
         cli
     };
     // Its `load` waits half a second for this to be ready, which a busy machine may not manage.
-    let file = written(Format::Firefox);
     let file = file.to_str().expect("UTF-8");
     let mut daemon = cli(&["--daemon", file]).spawn().expect("node starts");
     let ask = |words: &[&str]| cli(words).output().ok().filter(|output| output.status.success());
-    // With a pause in between: each request starts a node process, which takes time from the daemon.
-    let ready = (0..200).any(|_| {
+    // With a pause in between: each request starts a node process, which takes time from the daemon. And not before the
+    // daemon has written its last file: who asks earlier takes it for dead, and removes its socket.
+    let has_begun = || std::fs::read(sessions.join("current.txt")).is_ok_and(|session| !session.is_empty());
+    let ready = (0..1000).any(|_| {
         std::thread::sleep(Duration::from_millis(200));
-        ask(&["profile", "info"]).is_some()
+        has_begun() && ask(&["profile", "info"]).is_some()
     });
-    let functions = ask(&["thread", "functions", "--json"]);
-    let processes = ask(&["profile", "info"]);
+    // Each waits a second for its connection.
+    let answers = questions.map(|words| (0..5).find_map(|_| ask(words)));
     let _ = daemon.kill();
     let _ = daemon.wait();
     assert!(ready, "the profiler does not answer");
-    let answer: serde_json::Value = serde_json::from_slice(&functions.expect("functions").stdout).unwrap();
-    let processes = String::from_utf8(processes.expect("information").stdout).unwrap();
+    answers.map(|answer| answer.expect("an answer"))
+}
+
+#[test]
+fn speedscope_shows_each_process_and_thread() {
+    let page = speedscope_page(&written_as("twice", &sampled_twice(), Format::Speedscope));
+    // It shows the first of them, and how many there are.
+    assert!(page.contains("[10] / server (11)"), "{page}");
+    assert!(page.contains("1/2"), "{page}");
+}
+
+#[test]
+fn the_firefox_profiler_shows_processes_threads_and_times() {
+    let file = written_as("twice", &sampled_twice(), Format::Firefox);
+    let questions: [&[&str]; 4] = [
+        &["thread", "list"],
+        &["thread", "select", "t-1"],
+        // The last sample of the second process.
+        &["zoom", "push", "0.0125,0.0145"],
+        &["thread", "functions", "--json"],
+    ];
+    let [threads, _, _, functions] = in_firefox(&file, questions);
+    let threads = String::from_utf8(threads.stdout).unwrap();
+    for word in ["server", "client", "10", "20"] {
+        assert!(threads.contains(word), "{word} in {threads}");
+    }
+    let answer: serde_json::Value = serde_json::from_slice(&functions.stdout).unwrap();
+    assert_eq!(answer["friendlyThreadName"], "client", "{answer}");
+    let own =
+        answer["functions"].as_array().unwrap().iter().find(|function| function["selfPercentage"] == 100);
+    assert_eq!(own.expect("one function")["nameWithLibrary"], "server!rest", "{answer}");
+}
+
+#[test]
+fn the_firefox_profiler_opens_its_format() {
+    let questions: [&[&str]; 2] = [&["thread", "functions", "--json"], &["profile", "info"]];
+    let [functions, processes] = in_firefox(&written(Format::Firefox), questions);
+    let answer: serde_json::Value = serde_json::from_slice(&functions.stdout).unwrap();
+    let processes = String::from_utf8(processes.stdout).unwrap();
     assert_eq!(answer["friendlyThreadName"], "server");
     assert_eq!(answer["weightType"], "tracing-ms");
     let functions = answer["functions"].as_array().unwrap();

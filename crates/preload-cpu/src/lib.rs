@@ -7,7 +7,10 @@
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 #![allow(unsafe_code, reason = "runs before main and at exit, by C functions")]
 
+mod ending;
+mod next;
 mod signals;
+mod threads;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -31,6 +34,7 @@ struct Capture {
     /// `None` once the program ends.
     session: Mutex<Option<Session>>,
     file: PathBuf,
+    pid: u32,
 }
 
 /// Never freed: other threads may be looking at it when the program ends.
@@ -54,12 +58,22 @@ extern "C" fn before_main() {
 static AT_FORK: Handlers = Handlers::in_child(|| {
     CURRENT.store(ptr::null_mut(), Ordering::Release);
     signals::give_back();
+    threads::follow(false);
+    ending::forget();
     begin();
 });
 
 extern "C" fn at_end() {
     // SAFETY: null, or from a box that is never freed.
-    let Some(capture) = (unsafe { CURRENT.load(Ordering::Acquire).as_ref() }) else { return };
+    let capture = unsafe { CURRENT.swap(ptr::null_mut(), Ordering::AcqRel).as_ref() };
+    if let Some(capture) = capture {
+        save_last(capture);
+    }
+}
+
+/// Ends the capture and writes all of it.
+fn save_last(capture: &Capture) {
+    threads::follow(false);
     let session = capture.session.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(session) = session {
         let _ = replace(&capture.file, &session.finish());
@@ -77,6 +91,7 @@ fn begin() -> Option<()> {
     let capture = start(&file, asked).inspect_err(|why| refuse(&file, why)).ok()?;
     CURRENT.store(ptr::from_ref(capture).cast_mut(), Ordering::Release);
     signals::take();
+    threads::follow(true);
     Some(())
 }
 
@@ -88,7 +103,8 @@ fn start(file: &Path, asked: u32) -> Result<&'static Capture, String> {
     options.signal = Signal::Urgent;
     let session = cpu::start(&options).map_err(|error| error.to_string())?;
     let session = Mutex::new(Some(session));
-    let capture: &'static Capture = Box::leak(Box::new(Capture { session, file: file.to_owned() }));
+    let capture: &'static Capture =
+        Box::leak(Box::new(Capture { session, file: file.to_owned(), pid: std::process::id() }));
     own_threads::spawn("flamelet-save", || save_while_running(capture)).map_err(|error| error.to_string())?;
     Ok(capture)
 }
@@ -109,7 +125,10 @@ fn refuse(file: &Path, why: &str) {
 fn save_while_running(capture: &Capture) {
     let mut pause = EVERY;
     loop {
-        std::thread::sleep(pause);
+        if ending::is_near(pause) {
+            save_last(capture);
+            return ending::saved();
+        }
         let session = capture.session.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(session) = session.as_ref() else { return };
         let start = Instant::now();

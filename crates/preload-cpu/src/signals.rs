@@ -6,11 +6,13 @@
 //! passes on to the C library. A program that calls the kernel directly, as Go's runtime does, takes the signal away;
 //! then the sampler stops.
 
-use std::ffi::{CStr, c_int};
+use std::ffi::c_int;
 use std::mem::zeroed;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use flamelet_capture::cpu;
+
+use crate::next::Next;
 
 const SIGNAL: c_int = libc::SIGURG;
 
@@ -29,30 +31,6 @@ pub(crate) fn give_back() {
 
 fn is_taken() -> bool {
     IS_TAKEN.load(Ordering::Acquire)
-}
-
-/// The C library's function behind one of this module's.
-struct Next {
-    address: AtomicUsize,
-    name: &'static CStr,
-}
-
-impl Next {
-    const fn new(name: &'static CStr) -> Self {
-        Self { address: AtomicUsize::new(0), name }
-    }
-
-    /// Returns its address, looked up by the first call, which the loader or the C library makes before `main`.
-    fn address(&self) -> usize {
-        let known = self.address.load(Ordering::Relaxed);
-        if known != 0 {
-            return known;
-        }
-        // SAFETY: the name is a C string.
-        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) } as usize;
-        self.address.store(found, Ordering::Relaxed);
-        found
-    }
 }
 
 type Sigaction = unsafe extern "C" fn(c_int, *const libc::sigaction, *mut libc::sigaction) -> c_int;

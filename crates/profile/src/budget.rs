@@ -216,6 +216,51 @@ impl Drop for Loan {
     }
 }
 
+/// Memory charged in advance, for tables that grow by a few bytes at a time: charging each row would take longer than
+/// reading it.
+#[derive(Debug)]
+pub(crate) struct Advance {
+    budget: Budget,
+    left: usize,
+}
+
+impl Advance {
+    /// How much is charged at a time.
+    const STEP: usize = 4 << 10;
+
+    pub(crate) fn new(budget: &Budget) -> Self {
+        Self { budget: budget.clone(), left: 0 }
+    }
+
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// Charges memory that is kept.
+    #[inline]
+    pub(crate) fn charge(&mut self, bytes: usize) -> Result<()> {
+        if bytes > self.left {
+            self.extend(bytes)?;
+        }
+        self.left -= bytes;
+        Ok(())
+    }
+
+    #[cold]
+    fn extend(&mut self, bytes: usize) -> Result<()> {
+        let more = bytes.max(Self::STEP);
+        self.budget.charge(more)?;
+        self.left += more;
+        Ok(())
+    }
+}
+
+impl Drop for Advance {
+    fn drop(&mut self) {
+        self.budget.refund(self.left);
+    }
+}
+
 /// What an entry of a hash table costs if its key and value have this size: tables are at least 7/16 full, and while
 /// one grows, the old one is still there.
 pub const fn hash_entry(size: usize) -> usize {
@@ -254,6 +299,17 @@ mod tests {
         assert!(!budget.has_room(1) && !budget.can_work(1));
         let error = budget.check().unwrap_err();
         assert_eq!(error.to_string(), "needs more than the allowed 100 bytes of memory");
+    }
+
+    #[test]
+    fn an_advance_charges_what_was_taken() {
+        let budget = Budget::new(Limits::of_memory(10_000));
+        let mut advance = Advance::new(&budget);
+        (0..5000).for_each(|_| advance.charge(1).unwrap());
+        assert!((5000..=5000 + Advance::STEP).contains(&budget.used()));
+        drop(advance);
+        assert_eq!(budget.used(), 5000);
+        assert_eq!(Advance::new(&budget).charge(5001).unwrap_err().kind(), ErrorKind::OutOfMemory);
     }
 
     #[test]

@@ -40,6 +40,7 @@ mod regroup;
 mod rows;
 mod strings;
 pub mod timeline;
+mod timeline_values;
 pub mod trend;
 pub mod unit;
 

@@ -467,6 +467,18 @@ impl Profile {
         });
     }
 
+    /// Adds a text label to every sample that has a label `with`, replacing one with the same key.
+    pub fn label_with(&mut self, with: &str, key: &str, text: &str) {
+        let with = self.intern(with);
+        let label = Label { key: self.intern(key), text: self.intern(text), ..Label::default() };
+        self.map_label_sets(|labels| {
+            if labels.iter().any(|other| other.key == with) {
+                labels.retain(|other| other.key != label.key);
+                labels.push(label);
+            }
+        });
+    }
+
     /// Changes every label set, including the empty one, for the samples that have it.
     pub(crate) fn map_label_sets(&mut self, mut change: impl FnMut(&mut Vec<Label>)) {
         let mut index = RowIndex::default();
@@ -491,7 +503,12 @@ impl Profile {
         self.retain_samples(&keep);
     }
 
-    /// Keeps the samples for which `keep` is set, and their events.
+    /// Keeps the samples in these rows.
+    pub fn keep_rows(&mut self, rows: std::ops::Range<usize>) {
+        let keep: Vec<bool> = (0..self.sample_count()).map(|row| rows.contains(&row)).collect();
+        self.retain_samples(&keep);
+    }
+
     /// Keeps the samples that have this text label or, if `has` is false, those that do not.
     pub fn keep_labelled(&mut self, key: &str, text: &str, has: bool) {
         let wanted = self.strings.find(key).zip(self.strings.find(text));
@@ -505,6 +522,7 @@ impl Profile {
         self.retain_samples(&keep);
     }
 
+    /// Keeps the samples for which `keep` is set, and their events.
     pub(crate) fn retain_samples(&mut self, keep: &[bool]) {
         if keep.iter().all(|&keep| keep) {
             return;

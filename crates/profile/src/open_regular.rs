@@ -41,6 +41,7 @@ pub fn real_path(file: &File, _: &Path) -> Option<PathBuf> {
     std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()
 }
 
+/// Returns the real path of an open file, by its name.
 #[cfg(not(target_os = "linux"))]
 pub fn real_path(_: &File, path: &Path) -> Option<PathBuf> {
     path.canonicalize().ok()

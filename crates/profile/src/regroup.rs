@@ -57,7 +57,7 @@ impl Profile {
         names: &[String],
         mut groups_of: impl FnMut(&Profile, StackId, &mut Vec<Option<u32>>),
     ) {
-        let mut folder = Folder { names, groups: HashMap::default(), parts: HashMap::default() };
+        let mut folder = FoldedLocations { names, groups: HashMap::default(), parts: HashMap::default() };
         let mut stacks = crate::rows::Rows::default();
         let mut marks = Vec::new();
         for row in 0..self.stacks.len() {
@@ -111,14 +111,14 @@ impl Profile {
 }
 
 /// The locations that [`Profile::fold_frames`] makes.
-struct Folder<'a> {
+struct FoldedLocations<'a> {
     names: &'a [String],
     groups: HashMap<u32, LocationId, FxBuildHasher>,
     /// Parts of locations, by the location and the range of their lines.
     parts: HashMap<(LocationId, usize, usize), LocationId, FxBuildHasher>,
 }
 
-impl Folder<'_> {
+impl FoldedLocations<'_> {
     /// Adds what is left of a location to a stack whose last frame belongs to the group `last`. Returns the group of the
     /// new last frame.
     fn push(

@@ -108,6 +108,9 @@ pub struct Quality {
 }
 
 impl Quality {
+    /// The engine of `flamelet record` where perf_event_open is forbidden.
+    pub const INSIDE_A_COMMAND: &str = "timers inside the command";
+
     /// Returns the lines for the profile's comments.
     pub fn comment_lines(&self, engine: &str) -> Vec<String> {
         let hertz = |millihertz: u64| millihertz as f64 / 1000.0;

@@ -1,9 +1,10 @@
 //! The codec: a written profile is read back unchanged, and no input makes it panic.
 
 use flamelet_profile::pprof::{self, Limits};
+use flamelet_profile::protobuf::MessageWriter;
 use flamelet_profile::{
-    ErrorKind, Event, Function, Line, Mapping, MappingSymbols, Profile, ProfileBuilder, Quality, Thread,
-    ThreadId, Timeline,
+    Budget, ErrorKind, Event, Function, Line, Mapping, MappingSymbols, Profile, ProfileBuilder, Quality,
+    Thread, ThreadId, Timeline,
 };
 use flamelet_test_support::Random;
 
@@ -119,14 +120,68 @@ fn gzip_is_read_and_written() {
     assert_eq!(pprof::encode(&read), pprof::encode(&profile));
 }
 
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    std::io::Write::write_all(&mut encoder, bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
 #[test]
 fn a_gzip_bomb_stops_at_the_cap() {
-    let zeros = vec![0u8; 4 << 20];
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-    std::io::Write::write_all(&mut encoder, &zeros).unwrap();
-    let bomb = encoder.finish().unwrap();
     let limits = Limits::of_memory(1 << 20);
-    assert_eq!(pprof::read(&bomb, &limits).unwrap_err().kind(), ErrorKind::OutOfMemory);
+    let error = |content: &[u8]| pprof::read(&gzip(content), &limits).unwrap_err().kind();
+    let sample_types = [0x0a, 0].repeat(2 << 20);
+    assert_eq!(error(&sample_types), ErrorKind::OutOfMemory);
+    let samples = [0x12, 0].repeat(2 << 20);
+    assert_eq!(error(&samples), ErrorKind::OutOfMemory);
+    // Samples of 1 KiB that is a field nobody knows: nothing of it is kept.
+    let padded = [&[0x12, 0x83, 0x08, 0x7a, 0x80, 0x08][..], &[0; 1 << 10]].concat();
+    assert_eq!(error(&padded.repeat(4 << 10)), ErrorKind::OutOfWork);
+    assert_eq!(error(&[0; 4 << 20]), ErrorKind::WrongFormat);
+}
+
+#[test]
+fn pieces_of_any_size_give_the_same_profile() {
+    let bytes = pprof::encode(&full_profile());
+    for size in 1..bytes.len() {
+        let mut decoder = pprof::StreamDecoder::new(&Budget::new(Limits::default())).unwrap();
+        bytes.chunks(size).for_each(|piece| decoder.add(piece).unwrap());
+        assert_eq!(pprof::encode(&decoder.finish().unwrap()), bytes, "pieces of {size} bytes");
+    }
+}
+
+/// Ids need not count from 1 or fit 32 bits, tables may come in any order, and a string may be there twice.
+#[test]
+fn samples_may_use_any_numbers() {
+    let far = u64::MAX;
+    let mut message = MessageWriter::default();
+    for (locations, text) in [(&[far, 1 << 31, 7][..], 2), (&[5, 1 << 31, 7], 3), (&[7], 2)] {
+        message.message(2, |sample| {
+            sample.packed(1, locations.iter().copied());
+            sample.packed(2, [1].into_iter());
+            sample.message(3, |label| {
+                label.uint(1, 1);
+                label.uint(2, text);
+            });
+        });
+    }
+    for (id, address) in [(7, 70), (far, 71), (1 << 31, 72), (5, 73)] {
+        message.message(4, |location| {
+            location.uint(1, id);
+            location.uint(3, address);
+        });
+    }
+    ["", "route", "/", "/"].iter().for_each(|text| message.bytes(6, text.as_bytes()));
+    message.message(1, |_| {});
+    let read = pprof::decode(message.as_bytes(), &Limits::default()).unwrap();
+    let addresses = |sample: usize| -> Vec<u64> {
+        let stack = read.stack(read.sample(sample).stack);
+        stack.iter().map(|&id| read.location(id).address).collect()
+    };
+    assert_eq!([0, 1, 2].map(addresses), [vec![71, 72, 70], vec![73, 72, 70], vec![70]]);
+    assert_eq!(read.sample(0).labels, read.sample(1).labels, "equal labels are one set");
+    assert_eq!(read.string(read.labels(read.sample(1).labels)[0].text), "/");
+    assert_eq!(read.label_set_count(), 2);
 }
 
 #[test]
@@ -137,6 +192,14 @@ fn contradictions_are_named() {
     assert!(message(&[0x12, 0x00]).to_string().contains("no sample types"));
     // One sample type, a sample without values.
     assert!(message(&[0x0a, 0x00, 0x12, 0x00]).to_string().contains("0 values for 1 sample types"));
+    // Samples with one value and with two.
+    let widths = message(&[0x0a, 0x00, 0x12, 0x03, 0x12, 0x01, 1, 0x12, 0x04, 0x12, 0x02, 1, 1]);
+    assert!(widths.to_string().contains("a sample has 2 values and another 1"), "{widths}");
+    // A label whose key is string 5 of 0, and one beyond any table.
+    let label = message(&[0x0a, 0x00, 0x12, 0x07, 0x12, 0x01, 1, 0x1a, 0x02, 0x08, 5]);
+    assert!(label.to_string().contains("refers to string 5 of 0"), "{label}");
+    let far = message(&[0x0a, 0, 0x12, 11, 0x12, 1, 1, 0x1a, 6, 0x08, 0xff, 0xff, 0xff, 0xff, 0x7f]);
+    assert!(far.to_string().contains("refers to string 34359738367"), "{far}");
     // A sample at location 7, which is missing.
     let missing = message(&[0x0a, 0x00, 0x12, 0x06, 0x0a, 0x01, 0x07, 0x12, 0x01, 0x01]);
     assert!(missing.to_string().contains("refers to location 7, which is missing"), "{missing}");

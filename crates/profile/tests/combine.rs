@@ -88,6 +88,27 @@ fn samples_without_a_value_are_cut_by_their_number() {
     assert_eq!(calls.sample_count(), 0);
 }
 
+#[test]
+fn a_wait_keeps_the_part_of_it_that_is_in_the_range() {
+    let mut builder = ProfileBuilder::new(&[("off_cpu", "nanoseconds")]);
+    let stack = builder.stack(&[]);
+    let label = builder.text_label("wait", "futex");
+    let waiting = builder.labels(&[label]);
+    let wait = builder.sample(stack, waiting, &[1_000]) as u32;
+    let run = builder.sample(stack, Default::default(), &[10]) as u32;
+    let event = |time, sample, value| Event { time, sample, value, thread: ThreadId::from_index(0) };
+    let events = vec![event(100, wait, 900), event(500, run, 10), event(1_500, wait, 100)];
+    let timeline = Timeline { threads: vec![Default::default()], events, ..Timeline::default() };
+    let mut profile = builder.finish_with(Some(timeline), None);
+    profile.keep_time(400..700);
+    assert_eq!(profile.total(0), 300 + 10);
+    let kept = profile.timeline.expect("it stays").events;
+    assert_eq!(
+        kept.iter().map(|event| (event.time, event.value)).collect::<Vec<_>>(),
+        [(400, 300), (500, 10)]
+    );
+}
+
 /// A stack with these observations, each given by its weight in nanoseconds.
 fn weighed(weights: &[i64], is_stated: bool) -> Profile {
     let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);

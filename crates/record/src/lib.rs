@@ -22,7 +22,7 @@
 //! # How it works
 //!
 //! ```text
-//! kernel ──► rings, two a CPU ──► drain ──► collector ──► Profile
+//! kernel ──► rings, 3 per CPU ──► drain ──► collector ──► Profile
 //!            (session)            (batch:   (orders, follows processes,
 //!                                 1 thread;  unwinds, counts)
 //!                                 eager: 1        │ new addresses
@@ -50,6 +50,7 @@ pub mod doctor;
 mod drain;
 pub mod drive;
 mod events;
+mod generated;
 mod names;
 mod options;
 pub mod preload;
@@ -60,12 +61,12 @@ mod summary;
 mod sweeper;
 mod sys;
 
-pub use collect::{BUCKETS, SyscallStats};
+pub use collect::{Latencies, SyscallStats};
 pub use flamelet_profile::{Error, ErrorKind, Result};
 pub use options::{Checkpoint, Completion, RecordOptions, Save, Target};
 pub use processes::signal;
 pub use recording::{CommandEnd, Recorded, RunningCommand};
-pub use summary::{Progress, Summary, SyscallSummary};
+pub use summary::{ArgumentsSummary, Progress, Summary, SyscallSummary};
 
 use std::sync::atomic::AtomicBool;
 

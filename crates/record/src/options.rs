@@ -69,6 +69,9 @@ pub struct RecordOptions {
     pub off_cpu: bool,
     /// Count all system calls, with errors, latency and sampled stacks.
     pub syscalls: bool,
+    /// Record the arguments of system calls too. They are read while the thread is stopped at its call, with ptrace, so
+    /// nothing else can be recorded at the same time.
+    pub arguments: bool,
     /// Other events by the names of `perf list` (`page-faults`, `syscalls:sys_enter_getrandom`), or functions of
     /// a program (`uprobe:/path:function`).
     pub events: Vec<String>,
@@ -110,6 +113,7 @@ impl RecordOptions {
             cpu: true,
             off_cpu: false,
             syscalls: false,
+            arguments: false,
             events: Vec::new(),
             kernel: true,
             dump_bytes: Self::DEFAULT_DUMP,
@@ -141,6 +145,12 @@ impl RecordOptions {
         }
         if !(self.cpu || self.off_cpu || self.syscalls) && self.events.is_empty() {
             return bad("nothing to record; select CPU, off-CPU, system calls or an event".to_owned());
+        }
+        let has_more = self.cpu || self.off_cpu || !self.events.is_empty();
+        if self.arguments && (!self.syscalls || has_more || matches!(self.target, Target::All)) {
+            return bad(
+                "arguments are recorded only with system calls, of a command or of processes".to_owned()
+            );
         }
         match &self.target {
             Target::Pids(pids) if pids.is_empty() => bad("no process to record".to_owned()),

@@ -62,6 +62,8 @@ pub struct Summary {
     pub with_kernel: bool,
     /// Each system call by name, most called first.
     pub syscalls: Vec<SyscallSummary>,
+    /// System calls by their arguments, if they are recorded, the slowest in total first.
+    pub calls_by_arguments: Vec<ArgumentsSummary>,
     /// Notes for the user, a line each: what was not permitted, what was left out.
     pub notes: Vec<String>,
 }
@@ -73,6 +75,21 @@ pub struct SyscallSummary {
     pub name: String,
     /// Its statistics, all threads together.
     pub stats: SyscallStats,
+}
+
+/// The calls of one system call with the same arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArgumentsSummary {
+    /// The name of the call.
+    pub name: String,
+    /// Its arguments as text, with everything but printable characters escaped.
+    pub arguments: String,
+    /// How many calls returned.
+    pub calls: u64,
+    /// How many of them failed.
+    pub errors: u64,
+    /// How long they took together, in nanoseconds.
+    pub nanos: u64,
 }
 
 impl Summary {

@@ -63,6 +63,14 @@ impl Selector {
         Ok(all)
     }
 
+    /// Returns the value that a label must have, if the selector asks for exactly one.
+    pub fn equal(&self, name: &str) -> Option<&str> {
+        self.matchers.iter().find_map(|matcher| match &matcher.test {
+            Test::Equal(value) if matcher.name == name && !matcher.is_negated => Some(&**value),
+            _ => None,
+        })
+    }
+
     /// Returns whether labels match. A label that is missing counts as empty.
     pub fn matches<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.matchers.iter().all(|matcher| {

@@ -265,8 +265,9 @@ fn a_push_has_the_labels_and_the_profile() {
     let span = Span { from: 0, to: i64::MAX };
     let profile = Known.profile("cpu", span, &|_| true).expect("made").expect("there");
     let labels = [("region".to_owned(), "north".to_owned())];
-    let body = push::pyroscope(&profile, "process_cpu", "checkout", &labels).expect("written");
-    let mut fields = Fields::new(&body);
+    let series = push::Series { name: "process_cpu", service: "checkout", labels: &labels };
+    let bodies = push::Protocol::Pyroscope.bodies(&profile, &series).expect("written");
+    let mut fields = Fields::new(&bodies[0]);
     let (1, FieldValue::Bytes(series)) = fields.next().expect("read").expect("a series") else {
         panic!("a series")
     };

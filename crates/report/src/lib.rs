@@ -60,7 +60,7 @@ pub mod tree;
 #[cfg(feature = "text")]
 mod utc;
 mod verdict;
-mod xml;
+pub mod xml;
 
 /// Whose code a function is.
 pub use flamelet_symbol::owner::{Owner, Owners};

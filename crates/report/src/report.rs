@@ -4,7 +4,7 @@ use std::ops::AddAssign;
 use std::sync::Arc;
 
 use flamelet_profile::{
-    Error, ErrorKind, Granularity, Profile, Renamed, Result, Sample, StringId, filter, unit,
+    Error, ErrorKind, Granularity, Profile, Renamed, Result, Sample, StackId, StringId, filter, unit,
 };
 use flamelet_symbol::owner::Owners;
 use serde::Serialize;
@@ -187,6 +187,12 @@ impl Report {
             .samples()
             .map(move |sample| (sample, cost(&sample)))
             .filter(|(_, cost)| *cost != Cost::default())
+    }
+
+    /// Returns the stack of each sample with its value, without samples that cost nothing.
+    pub(crate) fn costs_of_samples(&self) -> impl Iterator<Item = (StackId, Cost)> {
+        let costs = self.profile.samples().map(|sample| (sample.stack, self.value(&sample)));
+        costs.filter(|(_, value)| *value != 0).map(|(stack, sum)| (stack, Cost { sum, divisor: 0 }))
     }
 
     /// Returns the cost of each node.

@@ -1,26 +1,14 @@
 //! Formats times.
 
+use flamelet_profile::moment::date_of;
+
 /// Formats a time as `2026-11-15 12:34:56 UTC`.
 pub fn utc(nanos: i64) -> String {
     let seconds = nanos.div_euclid(1_000_000_000);
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    let (year, month, day) = civil_date(days);
+    let (year, month, day) = date_of(days);
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
-}
-
-/// Returns year, month and day of a number of days since 1970, in the Gregorian calendar. Years are counted from
-/// March, so that the leap day comes last.
-fn civil_date(days: i64) -> (i64, i64, i64) {
-    let since_march_0000 = days + 719_468;
-    let era = since_march_0000.div_euclid(146_097);
-    let day_of_era = since_march_0000.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (era * 400 + year_of_era + i64::from(month <= 2), month, day)
 }
 
 #[cfg(test)]

@@ -137,6 +137,11 @@ fn lost(profile: &Profile, quality: &Quality) -> Option<Fault> {
     let share = share(quality.lost, quality.samples.saturating_add(quality.lost));
     // A capture inside the process counts as lost what the CPU time called for and no signal saw.
     let text = match profile.observations {
+        Some(_) if profile.string(quality.engine) == Quality::INSIDE_A_COMMAND => format!(
+            "{} of the CPU time has no sample: work in processes and threads that live for milliseconds is shown too \
+             small; `flamelet doctor` says how to allow perf_event_open, which sees them",
+            percent(share)
+        ),
         Some(_) => format!(
             "{} of the CPU time has no sample: work in threads that live for milliseconds is shown too small; \
              sample from outside with `flamelet record`",

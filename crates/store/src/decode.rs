@@ -4,10 +4,11 @@
 //! damaged, is not there either; a window with such a row is not served.
 
 use flamelet_profile::protobuf::{FieldValue, Fields, unzigzag};
-use flamelet_profile::{Budget, Error, ErrorKind, Quality, Result};
+use flamelet_profile::{Budget, Error, ErrorKind, Observations, Observed, Quality, Result};
 
 use crate::hash::ContentHash;
 use crate::kind::Kind;
+use crate::observed;
 use crate::tables::{
     Frame, LabelRow, Module, column_field, field, kind_field, module_field, quality_field, window_field,
 };
@@ -85,6 +86,8 @@ pub(crate) struct Window {
     pub(crate) columns: Vec<Vec<i64>>,
     /// The number of the engine's name, and the rest.
     pub(crate) quality: Option<(u32, Quality)>,
+    /// What the values rest on, if the capture knew.
+    pub(crate) observed: Option<Observations>,
 }
 
 impl Window {
@@ -172,7 +175,7 @@ impl Tables {
             let kind = self.read_kind(message)?;
             self.kinds.push(kind, budget)?;
         }
-        let window = raw.window.map(|message| self.window(message)).transpose()?.flatten();
+        let window = raw.window.map(|message| self.window(message, budget)).transpose()?.flatten();
         drop(loan);
         Ok(window)
     }
@@ -334,6 +337,7 @@ impl Tables {
 
     fn read_kind(&self, message: &[u8]) -> Result<Option<Kind>> {
         let (mut name, mut values, mut period_type, mut period) = (0, Vec::new(), Vec::new(), 0);
+        let (mut shown_first, mut drop_frames) = (0, 0);
         let mut fields = Fields::new(message);
         while let Some((number, value)) = fields.next()? {
             match number {
@@ -341,6 +345,8 @@ impl Tables {
                 kind_field::VALUES => values = numbers(value.bytes()?)?,
                 kind_field::PERIOD_TYPE => period_type = numbers(value.bytes()?)?,
                 kind_field::PERIOD => period = value.int()?,
+                kind_field::SHOWN_FIRST => shown_first = value.uint()?,
+                kind_field::DROP_FRAMES => drop_frames = value.uint()?,
                 _ => {}
             }
         }
@@ -352,14 +358,21 @@ impl Tables {
         };
         let read = || {
             let period_type = pairs(&period_type)?.into_iter().next();
-            Some(Kind { name: text(u64::from(name))?, values: pairs(&values)?, period_type, period })
+            Some(Kind {
+                name: text(u64::from(name))?,
+                values: pairs(&values)?,
+                period_type,
+                period,
+                shown_first: text(shown_first)?,
+                drop_frames: text(drop_frames)?,
+            })
         };
         Ok(read())
     }
 
-    fn window(&self, message: &[u8]) -> Result<Option<Window>> {
+    fn window(&self, message: &[u8], budget: &Budget) -> Result<Option<Window>> {
         let mut window = Window::default();
-        let (mut steps, mut columns) = (Vec::new(), Vec::new());
+        let (mut steps, mut columns, mut observed) = (Vec::new(), Vec::new(), None);
         let mut fields = Fields::new(message);
         while let Some((number, value)) = fields.next()? {
             match number {
@@ -369,6 +382,7 @@ impl Tables {
                 window_field::ROWS => steps = numbers(value.bytes()?)?,
                 window_field::COLUMN => columns.push(value.bytes()?),
                 window_field::QUALITY => window.quality = Some(quality(value.bytes()?)?),
+                window_field::OBSERVED => observed = Some(value.bytes()?),
                 _ => {}
             }
         }
@@ -384,10 +398,14 @@ impl Tables {
         if columns.len() != kind.values.len() {
             return Err(corrupt());
         }
+        // A few bytes stand for a column that is a multiple of another.
+        let width = columns.len() * size_of::<i64>() + size_of::<Observed>() + size_of::<u64>();
+        let _loan = budget.lend(window.rows.len().saturating_mul(width))?;
         for message in columns {
             let column = column(message, window.columns.first(), window.rows.len())?;
             window.columns.push(column);
         }
+        window.observed = observed.map(|message| observed::read(message, &window.columns)).transpose()?;
         let has_engine = window.quality.is_none_or(|(engine, _)| self.string(engine).is_some());
         Ok(has_engine.then_some(window))
     }

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 use flamelet_profile::protobuf::{MessageWriter, zigzag};
-use flamelet_profile::{Location, Mapping, Profile, Quality, StringId};
+use flamelet_profile::{Location, Mapping, Observations, Observed, Profile, Quality, StringId};
 use rustc_hash::FxBuildHasher;
 
-use crate::hash::ContentHash;
 use crate::kind::Kind;
+use crate::observed;
 use crate::tables::{
     Frame, LabelRow, Module, column_field, field, kind_field, module_field, quality_field, window_field,
 };
@@ -41,10 +41,17 @@ impl<K: Eq + Hash, T> Numbered<K, T> {
         number
     }
 
-    /// Forgets which rows are new, once a record has them.
+    /// Forgets which rows are new, once a record has them. The first records have most of them, so this gives the room
+    /// back.
     fn settle(&mut self) {
         self.first = self.len();
-        self.new.clear();
+        self.new = Vec::new();
+    }
+
+    /// Returns the bytes that the table takes, without what its keys point to.
+    fn memory(&self) -> usize {
+        // A hash table keeps an eighth free, and a byte for each entry.
+        self.numbers.capacity() * 8 / 7 * (size_of::<(K, u32)>() + 1) + self.new.capacity() * size_of::<T>()
     }
 }
 
@@ -53,13 +60,19 @@ impl<K: Eq + Hash, T> Numbered<K, T> {
 pub(crate) struct Encoder {
     strings: Numbered<Box<str>, Box<str>>,
     modules: Numbered<Module, Module>,
-    frames: Numbered<ContentHash, Frame>,
-    /// Row 0 is the empty stack, which is not written.
-    nodes: Numbered<ContentHash, Node>,
+    frames: Numbered<FrameKey, Frame>,
+    /// By caller and frame. Row 0 is the empty stack, which is not written.
+    nodes: Numbered<(u32, u32), Node>,
     label_sets: Numbered<Vec<LabelRow>, Vec<LabelRow>>,
     rows: Numbered<(u32, u32), (u32, u32)>,
     kinds: Numbered<Kind, Kind>,
+    /// Bytes of the strings and label sets that the tables point to.
+    pointed: usize,
 }
+
+/// What tells frames apart: the number of the build id (or of the path without one) plus one and the offset in that file,
+/// or 0 and both numbers of a frame that has only a name.
+type FrameKey = (u32, u64);
 
 /// A stack: its last frame, and how many rows back its caller is.
 #[derive(Debug)]
@@ -68,8 +81,15 @@ struct Node {
     frame: u32,
 }
 
+/// A sample: the number of its stack and labels, its values, and what they rest on.
+struct Row {
+    row: u32,
+    values: Vec<i64>,
+    observed: Observed,
+}
+
 /// The frames of one location, outermost first: several where inlined functions have names.
-type Frames = Vec<(ContentHash, u32)>;
+type Frames = Vec<u32>;
 
 impl Encoder {
     pub(crate) fn new() -> Self {
@@ -84,14 +104,16 @@ impl Encoder {
             label_sets: Numbered::starting_at(0),
             rows: Numbered::starting_at(0),
             kinds: Numbered::starting_at(0),
+            pointed: 0,
         }
     }
 
-    /// Returns how many rows all tables have together: a measure of the memory that they take.
-    pub(crate) fn size(&self) -> usize {
+    /// Returns about how many bytes the tables take.
+    pub(crate) fn memory(&self) -> usize {
+        let Self { strings, modules, frames, nodes, label_sets, rows, kinds, pointed } = self;
         let tables =
-            [self.strings.len(), self.frames.len(), self.nodes.len(), self.label_sets.len(), self.rows.len()];
-        tables.into_iter().map(|rows| rows as usize).sum()
+            [strings.memory(), modules.memory(), frames.memory(), nodes.memory(), label_sets.memory()];
+        tables.into_iter().sum::<usize>() + rows.memory() + kinds.memory() + pointed
     }
 
     /// Returns the body of a record with this window. If it is not written, the encoder is of no further use: the
@@ -110,7 +132,7 @@ impl Encoder {
             message.int(window_field::START, profile.header.time_nanos);
             message.int(window_field::DURATION, profile.header.duration_nanos);
             message.uint(window_field::KIND, u64::from(kind));
-            write_samples(message, &samples, profile.sample_types().len());
+            write_samples(message, &samples, profile);
             if let Some((engine, quality)) = &quality {
                 message.message(window_field::QUALITY, |message| write_quality(message, *engine, quality));
             }
@@ -124,7 +146,10 @@ impl Encoder {
     fn string(&mut self, text: &str) -> u32 {
         match self.strings.numbers.get(text) {
             Some(&number) => number,
-            None => self.strings.number(text.into(), || text.into()),
+            None => {
+                self.pointed += text.len();
+                self.strings.number(text.into(), || text.into())
+            }
         }
     }
 
@@ -155,8 +180,7 @@ impl Encoder {
                     let function = profile.function(id);
                     let (name, file) = (profile.string(function.name), profile.string(function.filename));
                     let row = Frame { name: self.string(name), file: self.string(file), ..Frame::default() };
-                    let hash = ContentHash::of_name(name, file);
-                    (hash, self.frames.number(hash, || row))
+                    self.frames.number((0, u64::from(row.name) << 32 | u64::from(row.file)), || row)
                 })
                 .collect();
         }
@@ -167,21 +191,21 @@ impl Encoder {
                 let has_id = !mapping.build_id.is_empty();
                 let identity = if has_id { mapping.build_id } else { mapping.filename };
                 let offset = (location.address - mapping.start).wrapping_add(mapping.offset);
-                (profile.string(identity), module + 1, offset)
+                (self.text(profile, identity), module + 1, offset)
             }
-            None => ("", 0, location.address),
+            None => (0, 0, location.address),
         };
-        let hash = ContentHash::of_code(identity, offset);
         let frame = Frame { module, offset, ..Frame::default() };
-        vec![(hash, self.frames.number(hash, || frame))]
+        vec![self.frames.number((identity + 1, offset), || frame)]
     }
 
-    /// Returns the rows of the samples with their values, sorted by row, each row once.
-    fn samples(&mut self, profile: &Profile, frames: &[Frames]) -> Vec<(u32, Vec<i64>)> {
+    /// Returns the samples, sorted by row, each row once.
+    fn samples(&mut self, profile: &Profile, frames: &[Frames]) -> Vec<Row> {
         let mut stacks: HashMap<_, u32, FxBuildHasher> = HashMap::default();
         let mut label_sets: HashMap<_, u32, FxBuildHasher> = HashMap::default();
-        let mut samples: Vec<(u32, Vec<i64>)> = Vec::with_capacity(profile.sample_count());
-        for sample in profile.samples() {
+        let mut samples: Vec<Row> = Vec::with_capacity(profile.sample_count());
+        let observed = profile.observations.as_ref().map_or(&[][..], |observed| &observed.rows);
+        for (at, sample) in profile.samples().enumerate() {
             let node = *stacks.entry(sample.stack).or_insert_with(|| {
                 let locations = profile.stack(sample.stack).iter().rev();
                 self.node(locations.flat_map(|location| &frames[location.index()]).copied())
@@ -190,14 +214,16 @@ impl Encoder {
                 .entry(sample.labels)
                 .or_insert_with(|| self.label_set(profile, profile.labels(sample.labels)));
             let row = self.rows.number((node, labels), || (node, labels));
-            samples.push((row, sample.values.to_vec()));
+            let observed = observed.get(at).copied().unwrap_or_default();
+            samples.push(Row { row, values: sample.values.to_vec(), observed });
         }
-        samples.sort_by_key(|(row, _)| *row);
+        samples.sort_by_key(|sample| sample.row);
         samples.dedup_by(|later, first| {
-            let is_same = later.0 == first.0;
+            let is_same = later.row == first.row;
             if is_same {
-                let values = first.1.iter_mut().zip(&later.1);
+                let values = first.values.iter_mut().zip(&later.values);
                 values.for_each(|(sum, value)| *sum = sum.saturating_add(*value));
+                first.observed += later.observed;
             }
             is_same
         });
@@ -205,12 +231,11 @@ impl Encoder {
     }
 
     /// Returns the node of a stack, outermost frame first.
-    fn node(&mut self, frames: impl Iterator<Item = (ContentHash, u32)>) -> u32 {
-        let (mut hash, mut node) = (ContentHash::EMPTY, 0);
-        for (frame_hash, frame) in frames {
-            hash = hash.calling(frame_hash);
+    fn node(&mut self, frames: impl Iterator<Item = u32>) -> u32 {
+        let mut node = 0;
+        for frame in frames {
             let back = self.nodes.len() - node;
-            node = self.nodes.number(hash, || Node { back, frame });
+            node = self.nodes.number((node, frame), || Node { back, frame });
         }
         node
     }
@@ -225,6 +250,9 @@ impl Encoder {
                 unit: self.text(profile, label.unit),
             })
             .collect();
+        if !self.label_sets.numbers.contains_key(&rows) {
+            self.pointed += size_of_val(&*rows);
+        }
         self.label_sets.number(rows.clone(), || rows)
     }
 
@@ -238,7 +266,7 @@ impl Encoder {
     }
 
     fn write_tables(&self, body: &mut MessageWriter) {
-        let Self { strings, modules, frames, nodes, label_sets, rows, kinds } = self;
+        let Self { strings, modules, frames, nodes, label_sets, rows, kinds, .. } = self;
         body.uint(field::FIRST_STRING, u64::from(strings.first));
         strings.new.iter().for_each(|text| body.bytes(field::STRING, text.as_bytes()));
         body.uint(field::FIRST_MODULE, u64::from(modules.first));
@@ -274,10 +302,12 @@ impl Encoder {
             message.packed(kind_field::PERIOD_TYPE, pair(period).into_iter());
         }
         message.int(kind_field::PERIOD, kind.period);
+        message.uint(kind_field::SHOWN_FIRST, number(&kind.shown_first));
+        message.uint(kind_field::DROP_FRAMES, number(&kind.drop_frames));
     }
 
     fn settle(&mut self) {
-        let Self { strings, modules, frames, nodes, label_sets, rows, kinds } = self;
+        let Self { strings, modules, frames, nodes, label_sets, rows, kinds, .. } = self;
         strings.settle();
         modules.settle();
         frames.settle();
@@ -290,7 +320,9 @@ impl Encoder {
 
 fn texts(kind: &Kind) -> impl Iterator<Item = &str> {
     let pairs = kind.values.iter().chain(&kind.period_type);
-    std::iter::once(&*kind.name).chain(pairs.flat_map(|(kind, unit)| [&**kind, &**unit]))
+    [&*kind.name, &*kind.shown_first, &*kind.drop_frames]
+        .into_iter()
+        .chain(pairs.flat_map(|(kind, unit)| [&**kind, &**unit]))
 }
 
 fn write_module(message: &mut MessageWriter, module: &Module) {
@@ -319,28 +351,35 @@ fn write_labels(message: &mut MessageWriter, labels: &[LabelRow]) {
     message.packed(1, numbers);
 }
 
-fn write_samples(message: &mut MessageWriter, samples: &[(u32, Vec<i64>)], width: usize) {
-    let before = std::iter::once(0).chain(samples.iter().map(|sample| sample.0));
+fn write_samples(message: &mut MessageWriter, samples: &[Row], profile: &Profile) {
+    let before = std::iter::once(0).chain(samples.iter().map(|sample| sample.row));
     message.packed(
         window_field::ROWS,
-        samples.iter().zip(before).map(|(sample, before)| u64::from(sample.0 - before)),
+        samples.iter().zip(before).map(|(sample, before)| u64::from(sample.row - before)),
     );
-    for column in 0..width {
-        message.message(window_field::COLUMN, |message| match ratio(samples, column) {
-            Some(ratio) => message.uint_of_oneof(column_field::RATIO, zigzag(ratio)),
-            None => {
-                message.packed(column_field::VALUES, samples.iter().map(|sample| zigzag(sample.1[column])));
+    let column = |column: usize| samples.iter().map(|sample| sample.values[column]).collect();
+    let columns: Vec<Vec<i64>> = (0..profile.sample_types().len()).map(column).collect();
+    for (at, column) in columns.iter().enumerate() {
+        message.message(window_field::COLUMN, |message| {
+            match ratio(&columns[0], column).filter(|_| at > 0) {
+                Some(ratio) => message.uint_of_oneof(column_field::RATIO, zigzag(ratio)),
+                None => message.packed(column_field::VALUES, column.iter().map(|&value| zigzag(value))),
             }
         });
+    }
+    if let Some(Observations { value_type, .. }) = profile.observations {
+        let rows = samples.iter().map(|sample| sample.observed).collect();
+        let observed = Observations { value_type, rows };
+        message.message(window_field::OBSERVED, |message| observed::write(message, &observed, &columns));
     }
 }
 
 /// Returns how many times the first value a value is, if that is the same in all samples.
-fn ratio(samples: &[(u32, Vec<i64>)], column: usize) -> Option<i64> {
-    let first = samples.iter().find(|sample| sample.1[0] != 0).filter(|_| column > 0)?;
-    let ratio = first.1[column].checked_div(first.1[0])?;
-    let holds = |sample: &(u32, Vec<i64>)| sample.1[0].checked_mul(ratio) == Some(sample.1[column]);
-    samples.iter().all(holds).then_some(ratio)
+fn ratio(firsts: &[i64], column: &[i64]) -> Option<i64> {
+    let at = firsts.iter().position(|&first| first != 0)?;
+    let ratio = column[at].checked_div(firsts[at])?;
+    let holds = |(first, value): (&i64, &i64)| first.checked_mul(ratio) == Some(*value);
+    firsts.iter().zip(column).all(holds).then_some(ratio)
 }
 
 fn write_quality(message: &mut MessageWriter, engine: u32, quality: &Quality) {

@@ -17,6 +17,29 @@ const MAX_FILE: u64 = 64 << 20;
 const MAX_FILES: usize = 100_000;
 const LOCK: &str = "history.lock";
 
+/// Takes a lock in the folder `path` by its file `name`, which is created if it does not exist, and holds it until the
+/// returned file is dropped. If another process holds it, the error says `message`.
+pub fn lock(path: &Path, name: &str, message: &str) -> Result<fs::File> {
+    let folder = Folder::open(path)?;
+    lock_file(&path.join(name), &folder.owners, path, message)
+}
+
+/// Lets go of a lock at once. Without it, a child that is between fork and exec may hold the lock for a while longer.
+pub fn unlock(file: &fs::File) {
+    sys::unlock(file);
+}
+
+fn lock_file(path: &Path, owners: &[u32], folder: &Path, message: &str) -> Result<fs::File> {
+    let file = sys::open_mark(path, owners).map_err(|error| about(path, &error))?;
+    match sys::lock(&file) {
+        Ok(()) => Ok(file),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            Err(Error::new(ErrorKind::Busy, format!("{}: {message}", folder.display())))
+        }
+        Err(error) => Err(about(path, &error)),
+    }
+}
+
 /// Returns whether `path` is a folder with a history in it.
 pub fn is_history(path: &Path) -> bool {
     let Ok(entries) = fs::read_dir(path) else { return false };
@@ -121,34 +144,44 @@ impl Folder {
 
     /// Takes the lock of the writer, which is held until the file is dropped.
     pub(crate) fn lock(&self) -> Result<fs::File> {
-        let path = self.path.join(LOCK);
-        let file = sys::open_mark(&path, &self.owners).map_err(|error| about(&path, &error))?;
-        match sys::lock(&file) {
-            Ok(()) => Ok(file),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(Error::new(
-                ErrorKind::Busy,
-                format!(
-                    "{}: another process writes its history here; give each its own folder",
-                    self.path.display()
-                ),
-            )),
-            Err(error) => Err(about(&path, &error)),
-        }
+        let message = "another process writes its history here; give each its own folder";
+        lock_file(&self.path.join(LOCK), &self.owners, &self.path, message)
     }
 
     /// Returns the segments in the order in which they were written.
     pub(crate) fn segments(&self) -> Result<Vec<Entry>> {
+        // A file that is renamed while its folder is listed may be missing from the list, so two lists must agree.
+        const TRIES: usize = 10;
+        let numbers = |found: &[Entry]| found.iter().map(|entry| entry.name.number).collect::<Vec<_>>();
+        let mut found = self.list_segments()?;
+        for _ in 0..TRIES {
+            let again = self.list_segments()?;
+            let is_same = numbers(&again) == numbers(&found);
+            found = again;
+            if is_same {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    fn list_segments(&self) -> Result<Vec<Entry>> {
         let mut found = Vec::new();
         for entry in fs::read_dir(&self.path).map_err(|error| about(&self.path, &error))?.take(MAX_FILES) {
             let entry = entry.map_err(|error| about(&self.path, &error))?;
             let Some(name) = entry.file_name().to_str().and_then(Name::parse) else { continue };
-            // Files may go away meanwhile.
-            let Ok(metadata) = entry.metadata() else { continue };
-            if metadata.is_file() {
-                found.push(Entry { name, bytes: metadata.len() });
+            match entry.metadata() {
+                Ok(metadata) if metadata.is_file() => found.push(Entry { name, bytes: metadata.len() }),
+                Ok(_) => {}
+                // Removed or renamed meanwhile: readers look for its new name.
+                Err(_) => found.push(Entry { name, bytes: 0 }),
             }
         }
         found.sort_unstable();
+        // A segment that is finished meanwhile may be listed under both of its names: the new one is right.
+        found.reverse();
+        found.dedup_by_key(|entry| entry.name.number);
+        found.reverse();
         Ok(found)
     }
 

@@ -31,6 +31,11 @@ impl ContentHash {
         Self(murmur3(&bytes, 0))
     }
 
+    /// Returns the hash of any bytes.
+    pub fn of_bytes(bytes: &[u8]) -> Self {
+        Self(murmur3(bytes, 0))
+    }
+
     /// Returns the hash of the stack that calls `frame` from the stack `self`.
     #[must_use]
     pub fn calling(self, frame: Self) -> Self {

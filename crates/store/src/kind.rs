@@ -13,6 +13,10 @@ pub struct Kind {
     pub period_type: Option<(String, String)>,
     /// How many units lie between two samples.
     pub period: i64,
+    /// The value that is shown first; empty for the last one.
+    pub shown_first: String,
+    /// Which functions are left out together with what they call, as a regular expression.
+    pub drop_frames: String,
 }
 
 impl Kind {
@@ -24,6 +28,8 @@ impl Kind {
             values: profile.sample_types().iter().map(text).collect(),
             period_type: profile.header.period_type.as_ref().map(text),
             period: profile.header.period,
+            shown_first: profile.string(profile.header.default_sample_type).into(),
+            drop_frames: profile.string(profile.header.drop_frames).into(),
         }
     }
 
@@ -33,6 +39,12 @@ impl Kind {
         let mut builder = ProfileBuilder::new(&values);
         if let Some((kind, unit)) = &self.period_type {
             builder.set_period(kind, unit, self.period);
+        }
+        if !self.shown_first.is_empty() {
+            builder.set_default_sample_type(&self.shown_first);
+        }
+        if !self.drop_frames.is_empty() {
+            builder.set_drop_frames(&self.drop_frames);
         }
         builder
     }

@@ -30,15 +30,18 @@
 //! - Call [`Writer::append`] on a thread of its own: disks can be slow.
 //! - When [`Writer::append`] fails, report it once and go on: each call tries again.
 
+mod cursor;
 mod decode;
 mod encode;
 mod error;
 mod folder;
+mod follow;
 mod fuzz;
 mod hash;
 mod kind;
 mod merge;
 mod names;
+mod observed;
 mod options;
 mod query;
 mod reader;
@@ -51,7 +54,9 @@ mod tables;
 mod totals;
 mod writer;
 
-pub use folder::is_history;
+pub use cursor::{Cursor, Progress};
+pub use folder::{is_history, lock, unlock};
+pub use follow::{NextWindow, Position};
 #[doc(hidden)]
 pub use fuzz::{example_bodies, fuzz_bodies, fuzz_segment};
 pub use hash::ContentHash;

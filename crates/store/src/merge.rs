@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use flamelet_profile::{
-    Budget, KERNEL_START, LabelSetId, LocationId, MappingId, Profile, ProfileBuilder, Quality, Result,
-    StackId,
+    Budget, KERNEL_START, LabelSetId, LocationId, MappingId, Observed, Profile, ProfileBuilder, Quality,
+    Result, StackId,
 };
 use rustc_hash::FxBuildHasher;
 
@@ -26,6 +26,8 @@ pub(crate) struct Merge<'q> {
     into: Option<Into>,
     /// The sums of the present segment: for each of its rows, as many values as the kind has.
     sums: Vec<i64>,
+    /// What the sums rest on, for each row.
+    observed: Vec<Observed>,
     windows: usize,
 }
 
@@ -39,6 +41,8 @@ struct Into {
     start: i64,
     duration: i64,
     quality: Option<Quality>,
+    /// The value whose observations all windows state.
+    observed: Option<usize>,
 }
 
 /// What identifies a module in every process that mapped it.
@@ -54,26 +58,7 @@ impl Visit for Merge<'_> {
         let Some(kind) = tables.kind(window.kind).filter(|kind| self.query.wants(kind, window)) else {
             return Ok(());
         };
-        let budget = self.budget;
-        let into = self.into.get_or_insert_with(|| Into::new(kind, budget));
-        if into.kind.values != kind.values {
-            // The service measures something else under this name since then.
-            return Ok(());
-        }
-        into.note(tables, window);
-        self.windows += 1;
-        let (width, rows) = (kind.values.len(), tables.rows.len());
-        if self.sums.len() < rows * width {
-            self.budget.charge((rows * width - self.sums.len()) * size_of::<i64>())?;
-            self.sums.resize(rows * width, 0);
-        }
-        for (column, values) in window.columns.iter().enumerate() {
-            for (&row, &value) in window.rows.iter().zip(values) {
-                let sum = &mut self.sums[row as usize * width + column];
-                *sum = sum.saturating_add(value);
-            }
-        }
-        Ok(())
+        self.add(kind, tables, window)
     }
 
     fn segment_end(&mut self, tables: &Tables) -> Result<()> {
@@ -96,33 +81,72 @@ impl Visit for Merge<'_> {
             });
             if let Some(set) = set {
                 let stack = into.stack(tables, node, self.budget)?;
-                into.builder.merge_sample(stack, set, values);
+                let sample = into.builder.merge_sample(stack, set, values);
+                if let Some((value_type, &observed)) = into.observed.zip(self.observed.get(row)) {
+                    into.builder.observe(sample, value_type, observed);
+                }
             }
         }
-        self.budget.refund(self.sums.len() * size_of::<i64>());
+        self.budget.refund(size_of_val(&*self.sums) + size_of_val(&*self.observed));
         self.sums.clear();
+        self.observed.clear();
         self.budget.check()
     }
 }
 
 impl<'q> Merge<'q> {
     pub(crate) fn new(query: &'q Query<'q>, budget: &'q Budget) -> Self {
-        Self { query, budget, into: None, sums: Vec::new(), windows: 0 }
+        Self { query, budget, into: None, sums: Vec::new(), observed: Vec::new(), windows: 0 }
+    }
+
+    /// Adds a window of this kind.
+    pub(crate) fn add(&mut self, kind: &Kind, tables: &Tables, window: &Window) -> Result<()> {
+        let budget = self.budget;
+        let observed = window.observed.as_ref().map(|observed| observed.value_type);
+        let into = self.into.get_or_insert_with(|| Into::new(kind, observed, budget));
+        if into.kind.values != kind.values {
+            // The service measures something else under this name since then.
+            return Ok(());
+        }
+        into.note(tables, window);
+        // What some windows do not say, nobody knows of their sum.
+        into.observed = into.observed.filter(|_| into.observed == observed);
+        self.windows += 1;
+        let (width, rows) = (kind.values.len(), tables.rows.len());
+        if self.sums.len() < rows * width {
+            self.budget.charge((rows * width - self.sums.len()) * size_of::<i64>())?;
+            self.sums.resize(rows * width, 0);
+        }
+        if let Some(observed) = &window.observed {
+            self.budget.charge(rows.saturating_sub(self.observed.len()) * size_of::<Observed>())?;
+            self.observed.resize(rows.max(self.observed.len()), Observed::default());
+            let rows = window.rows.iter().zip(&observed.rows);
+            rows.for_each(|(&row, &observed)| self.observed[row as usize] += observed);
+        }
+        for (column, values) in window.columns.iter().enumerate() {
+            for (&row, &value) in window.rows.iter().zip(values) {
+                let sum = &mut self.sums[row as usize * width + column];
+                *sum = sum.saturating_add(value);
+            }
+        }
+        Ok(())
     }
 
     /// Returns the profile, or `None` if there was no window.
     pub(crate) fn finish(self) -> Option<Profile> {
-        let Into { mut builder, start, duration, quality, .. } = self.into?;
+        let Into { mut builder, start, duration, quality, observed, .. } = self.into?;
         builder.comment(&format!("flamelet: {} windows of a history", self.windows));
         let header = builder.header_mut();
         header.time_nanos = start;
         header.duration_nanos = duration;
-        Some(builder.finish_with(None, quality))
+        let mut profile = builder.finish_with(None, quality);
+        profile.observations = profile.observations.filter(|_| observed.is_some());
+        Some(profile)
     }
 }
 
 impl Into {
-    fn new(kind: &Kind, budget: &Budget) -> Self {
+    fn new(kind: &Kind, observed: Option<usize>, budget: &Budget) -> Self {
         Self {
             kind: kind.clone(),
             builder: kind.builder().within(budget.clone()),
@@ -132,6 +156,7 @@ impl Into {
             start: i64::MAX,
             duration: 0,
             quality: None,
+            observed,
         }
     }
 

@@ -11,7 +11,8 @@ use std::path::PathBuf;
 
 use flamelet_profile::protobuf::{FieldValue, Fields, MessageWriter, unzigzag, zigzag};
 use flamelet_profile::{
-    Budget, Error, ErrorKind, Limits, Mapping, MappingSymbols, NamedLine, Profile, ProfileBuilder, Result,
+    Budget, Error, ErrorKind, Limits, Line, Location, Mapping, MappingSymbols, NamedLine, Profile,
+    ProfileBuilder, Result, StringId,
 };
 use rustc_hash::FxBuildHasher;
 
@@ -41,6 +42,11 @@ const WIDTH: usize = 6;
 
 type Offsets = HashSet<u64, FxBuildHasher>;
 
+/// Code places whose names are looked up at a time. What a lookup takes, with the names that it finds, is in memory then.
+const MAX_AT_ONCE: usize = 2048;
+/// Mappings of a build that are compared with a new one.
+const MAPPINGS: usize = 64;
+
 /// What a writer knows about the names of each build.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
@@ -51,15 +57,17 @@ pub(crate) struct Names {
 struct Build {
     /// The code places that have names in the file, or for which they were asked.
     seen: Offsets,
-    /// Those for which names are still wanted, with a mapping that holds them.
-    wanted: Vec<(Wanted, u64)>,
+    /// The mappings in which code of the build occurred.
+    mappings: Vec<Mapped>,
+    /// Places for which names are still wanted: an address, and the number of the mapping that holds it.
+    wanted: Vec<(u64, u32)>,
     /// The last segment that has code of this build.
     segment: u64,
 }
 
-/// A mapping of a build, and an address in it.
+/// A mapping of a build.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Wanted {
+struct Mapped {
     start: u64,
     limit: u64,
     offset: u64,
@@ -80,7 +88,8 @@ impl Names {
             let Some(build) = self.builds.get_mut(profile.string(mapping.build_id)) else { continue };
             let offset = offset_of(mapping, location.address);
             if build.seen.len() < MAX_PLACES && build.seen.insert(offset) {
-                build.wanted.push((Wanted::of(profile, mapping), location.address));
+                let mapped = build.mapped(profile, mapping);
+                build.wanted.push((location.address, mapped));
             }
         }
     }
@@ -100,41 +109,68 @@ impl Names {
         }
     }
 
-    /// Returns the code places whose names are wanted, as a profile without samples.
+    /// Returns some of the code places whose names are wanted, as a profile without samples; `None` when there are no
+    /// more.
     pub(crate) fn take_wanted(&mut self) -> Option<Profile> {
+        let (build_id, build) = self.builds.iter_mut().find(|(_, build)| !build.wanted.is_empty())?;
         let mut builder = ProfileBuilder::new(&[("samples", "count")]);
-        for (build_id, build) in &mut self.builds {
-            for (wanted, address) in build.wanted.drain(..) {
-                let Wanted { start, limit, offset, filename } = wanted;
-                let mapping = builder.file_mapping(start..limit, offset, &filename, build_id);
-                builder.address(Some(mapping), address);
-            }
+        for (address, mapped) in build.take_wanted() {
+            let Some(mapped) = build.mappings.get(mapped as usize) else { continue };
+            let range = mapped.start..mapped.limit;
+            let mapping = builder.file_mapping(range, mapped.offset, &mapped.filename, build_id);
+            builder.address(Some(mapping), address);
         }
-        let profile = builder.finish();
-        (!profile.locations().is_empty()).then_some(profile)
+        if build.wanted.is_empty() {
+            build.mappings = Vec::new();
+        }
+        Some(builder.finish())
     }
 
     /// Writes the names in `profile`, and returns how many code places have got some.
     pub(crate) fn keep(&mut self, folder: &Folder, profile: &Profile) -> Result<usize> {
         let mut kept = 0;
         for (build_id, build) in &self.builds {
-            let mut places: Vec<(u64, Vec<NamedLine>)> = named_places(profile, build_id);
+            let mut places = named_places(profile, build_id);
             if places.is_empty() {
                 continue;
             }
             places.sort_by_key(|(offset, _)| *offset);
             places.dedup_by_key(|(offset, _)| *offset);
-            append(folder, build_id, build.segment, &places)?;
+            append(folder, build_id, build.segment, &encode(profile, &places))?;
             kept += places.len();
         }
         Ok(kept)
     }
 }
 
-impl Wanted {
-    fn of(profile: &Profile, mapping: &Mapping) -> Self {
-        let filename = profile.string(mapping.filename).to_owned();
-        Self { start: mapping.start, limit: mapping.limit, offset: mapping.offset, filename }
+impl Build {
+    /// Returns the number of a mapping of this build.
+    fn mapped(&mut self, profile: &Profile, mapping: &Mapping) -> u32 {
+        let filename = profile.string(mapping.filename);
+        let is_same = |known: &Mapped| {
+            (known.start, known.limit, known.offset) == (mapping.start, mapping.limit, mapping.offset)
+                && known.filename == filename
+        };
+        // A library that is loaded again and again is somewhere else each time, so only the last ones are compared.
+        let last = self.mappings.len().saturating_sub(MAPPINGS);
+        let known = self.mappings[last..].iter().rposition(is_same).map(|at| last + at);
+        let number = known.unwrap_or_else(|| {
+            let Mapping { start, limit, offset, .. } = *mapping;
+            self.mappings.push(Mapped { start, limit, offset, filename: filename.to_owned() });
+            self.mappings.len() - 1
+        });
+        number as u32
+    }
+
+    /// Returns the next places, neighbours together: they are in the same functions and files, whose names are then
+    /// looked up and written once.
+    fn take_wanted(&mut self) -> Vec<(u64, u32)> {
+        self.wanted.sort_unstable_by_key(|&(address, mapped)| (mapped, address));
+        let rest = self.wanted.len().saturating_sub(MAX_AT_ONCE);
+        let taken = self.wanted.split_off(rest);
+        // Most code occurs in the first windows, so this room is not needed again.
+        self.wanted.shrink_to_fit();
+        taken
     }
 }
 
@@ -143,29 +179,13 @@ fn offset_of(mapping: &Mapping, address: u64) -> u64 {
 }
 
 /// Returns the code of a build that has names in `profile`.
-fn named_places(profile: &Profile, build_id: &str) -> Vec<(u64, Vec<NamedLine>)> {
-    let mut places = Vec::new();
-    for location in profile.locations() {
-        let Some(mapping) = location.mapping.map(|id| profile.mapping(id)) else { continue };
-        let lines = profile.lines_of(location);
-        if lines.is_empty() || profile.string(mapping.build_id) != build_id {
-            continue;
-        }
-        let named = lines.iter().map(|line| {
-            let function = line.function.map(|id| *profile.function(id)).unwrap_or_default();
-            let text = |id| profile.string(id).to_owned();
-            NamedLine {
-                name: text(function.name),
-                system_name: text(function.system_name),
-                filename: text(function.filename),
-                start_line: function.start_line,
-                line: line.line,
-                column: line.column,
-            }
-        });
-        places.push((offset_of(mapping, location.address), named.collect()));
-    }
-    places
+fn named_places<'a>(profile: &'a Profile, build_id: &str) -> Vec<(u64, &'a [Line])> {
+    let of_build = |location: &Location| {
+        let mapping = location.mapping.map(|id| profile.mapping(id))?;
+        let is_named = !profile.lines_of(location).is_empty() && profile.string(mapping.build_id) == build_id;
+        is_named.then(|| (offset_of(mapping, location.address), profile.lines_of(location)))
+    };
+    profile.locations().iter().filter_map(of_build).collect()
 }
 
 /// Returns the code places whose names are kept already.
@@ -182,8 +202,8 @@ fn known_places(folder: &Folder, build_id: &str) -> Offsets {
 }
 
 /// Appends a record to the file of a build.
-fn append(folder: &Folder, build_id: &str, segment: u64, places: &[(u64, Vec<NamedLine>)]) -> Result<()> {
-    let record = record::pack(&encode(places))?;
+fn append(folder: &Folder, build_id: &str, segment: u64, body: &[u8]) -> Result<()> {
+    let record = record::pack(body)?;
     let (path, mut file, header): (PathBuf, fs::File, &[u8]) = match folder.names_of(build_id) {
         Some(found) => {
             let path = folder.names_path(&found);
@@ -206,20 +226,21 @@ fn append(folder: &Folder, build_id: &str, segment: u64, places: &[(u64, Vec<Nam
     })
 }
 
-fn encode(places: &[(u64, Vec<NamedLine>)]) -> Vec<u8> {
+fn encode(profile: &Profile, places: &[(u64, &[Line])]) -> Vec<u8> {
     let mut strings: Vec<&str> = vec![""];
-    let mut numbers: HashMap<&str, u64, FxBuildHasher> = HashMap::from_iter([("", 0)]);
+    let mut numbers: HashMap<StringId, u64, FxBuildHasher> = HashMap::from_iter([(StringId::default(), 0)]);
     let mut lines: Vec<u64> = Vec::new();
-    for line in places.iter().flat_map(|(_, lines)| lines) {
-        for text in [&line.name, &line.system_name, &line.filename] {
+    for line in places.iter().flat_map(|(_, lines)| *lines) {
+        let function = line.function.map(|id| *profile.function(id)).unwrap_or_default();
+        for text in [function.name, function.system_name, function.filename] {
             let next = strings.len() as u64;
             let number = *numbers.entry(text).or_insert(next);
             if number == next {
-                strings.push(text);
+                strings.push(profile.string(text));
             }
             lines.push(number);
         }
-        lines.extend([line.start_line, line.line, line.column].map(zigzag));
+        lines.extend([function.start_line, line.line, line.column].map(zigzag));
     }
     let mut body = MessageWriter::default();
     strings.iter().for_each(|text| body.bytes(field::STRING, text.as_bytes()));

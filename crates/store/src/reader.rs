@@ -69,6 +69,21 @@ impl Reader {
         Ok(span.0)
     }
 
+    /// Returns the middle of the last window of the range, in nanoseconds since 1970.
+    pub fn last(&self, query: &Query<'_>, budget: &Budget) -> Result<Option<i64>> {
+        let mut last = Last { query, found: None };
+        for entry in self.folder.segments()?.iter().rev().filter(|entry| query.may_be_in(&entry.name)) {
+            // A segment that cannot be read has none.
+            if self.visit_one(entry, budget, &mut last).is_err() {
+                budget.check()?;
+            }
+            if last.found.is_some() {
+                break;
+            }
+        }
+        Ok(last.found)
+    }
+
     /// Returns the kinds of windows in the range.
     pub fn kinds(&self, query: &Query<'_>, budget: &Budget) -> Result<Vec<Kind>> {
         let mut kinds = Kinds { query, found: Vec::new() };
@@ -111,7 +126,16 @@ impl Reader {
         Ok(skipped)
     }
 
-    fn visit_one(&self, entry: &Entry, budget: &Budget, visitor: &mut impl Visit) -> Result<usize> {
+    pub(crate) fn segments(&self) -> Result<Vec<Entry>> {
+        self.folder.segments()
+    }
+
+    pub(crate) fn visit_one(
+        &self,
+        entry: &Entry,
+        budget: &Budget,
+        visitor: &mut impl Visit,
+    ) -> Result<usize> {
         let mut path = self.folder.file(&entry.name);
         let mut read = self.folder.read(&path, budget);
         if read.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
@@ -128,6 +152,24 @@ impl Reader {
         };
         segment::visit(&bytes, budget, visitor)
             .map_err(|error| Error::new(error.kind(), format!("{}: {error}", path.display())))
+    }
+}
+
+struct Last<'q> {
+    query: &'q Query<'q>,
+    found: Option<i64>,
+}
+
+impl Visit for Last<'_> {
+    fn window(&mut self, tables: &Tables, window: &Window) -> Result<()> {
+        if tables.kind(window.kind).is_some_and(|kind| self.query.wants(kind, window)) {
+            self.found = self.found.max(Some(window.middle()));
+        }
+        Ok(())
+    }
+
+    fn segment_end(&mut self, _: &Tables) -> Result<()> {
+        Ok(())
     }
 }
 

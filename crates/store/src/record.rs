@@ -96,6 +96,11 @@ impl<'a> Records<'a> {
         self.damaged
     }
 
+    /// Returns how many bytes are behind the record that was returned last.
+    pub fn rest(&self) -> usize {
+        self.rest.len()
+    }
+
     /// Returns the body of the next good record, or `None` when there is no further one. Fails only if the budget
     /// has run out.
     #[expect(clippy::should_implement_trait, reason = "it lends its buffer")]

@@ -15,6 +15,11 @@ pub(crate) trait Visit {
 
     /// Called after the last window of a segment.
     fn segment_end(&mut self, tables: &Tables) -> Result<()>;
+
+    /// Returns whether the rest of the segment need not be read.
+    fn is_done(&self) -> bool {
+        false
+    }
 }
 
 /// Reads a segment, and returns how many of its records were skipped because they are damaged.
@@ -33,7 +38,12 @@ pub(crate) fn visit(bytes: &[u8], budget: &Budget, visitor: &mut impl Visit) -> 
     let mut records = Records::new(bytes, budget);
     while let Some(body) = records.next()? {
         match tables.add(body, budget) {
-            Ok(Some(window)) => visitor.window(&tables, &window)?,
+            Ok(Some(window)) => {
+                visitor.window(&tables, &window)?;
+                if visitor.is_done() {
+                    break;
+                }
+            }
             Ok(None) => lost += 1,
             // It has a good checksum but makes no sense: what follows cannot be trusted.
             Err(error) => {

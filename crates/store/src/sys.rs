@@ -8,7 +8,7 @@ use std::io;
 use std::path::Path;
 
 #[cfg(unix)]
-pub(crate) use unix::{check_length, is_same_file, lock, own_user, owner};
+pub(crate) use unix::{check_length, is_same_file, lock, own_user, owner, unlock};
 
 /// Creates a file for appending that only this user can read and write. Fails if anything is there already.
 pub(crate) fn create(path: &Path) -> io::Result<File> {
@@ -78,6 +78,12 @@ mod unix {
         if failed { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
+    /// Unlocks a file that copies of the descriptor may keep open: a child that is between fork and exec has one.
+    pub(crate) fn unlock(file: &File) {
+        // SAFETY: takes a descriptor that is open, and an integer.
+        unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_UN) };
+    }
+
     /// Fails if the process may not have files of this length: the kernel would end it with SIGXFSZ.
     pub(crate) fn check_length(length: u64) -> io::Result<()> {
         let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -108,6 +114,9 @@ mod unix {
 pub(crate) fn lock(_: &File) -> io::Result<()> {
     Ok(())
 }
+
+#[cfg(not(unix))]
+pub(crate) fn unlock(_: &File) {}
 
 #[cfg(not(unix))]
 pub(crate) fn check_length(_: u64) -> io::Result<()> {

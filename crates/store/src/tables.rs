@@ -78,6 +78,8 @@ pub(crate) mod kind_field {
     pub(crate) const VALUES: u32 = 2;
     pub(crate) const PERIOD_TYPE: u32 = 3;
     pub(crate) const PERIOD: u32 = 4;
+    pub(crate) const SHOWN_FIRST: u32 = 5;
+    pub(crate) const DROP_FRAMES: u32 = 6;
 }
 
 /// The fields of a window.
@@ -90,6 +92,8 @@ pub(crate) mod window_field {
     /// A column of values.
     pub(crate) const COLUMN: u32 = 5;
     pub(crate) const QUALITY: u32 = 6;
+    /// What the values rest on, see [`crate::observed`].
+    pub(crate) const OBSERVED: u32 = 7;
 }
 
 /// The fields of a column of values.

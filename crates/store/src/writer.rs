@@ -17,8 +17,8 @@ use crate::span::Span;
 use crate::{record, segment, sys};
 
 const NANOS: i64 = 1_000_000_000;
-/// The next segment is begun when the tables have so many rows, which take about 20 MiB.
-const MAX_ROWS: usize = 250_000;
+/// The next segment is begun when the tables of this one take so many bytes.
+const MAX_TABLES: usize = 4 << 20;
 
 /// So many names that something else has taken are passed over before a window is given up.
 const MAX_TAKEN: usize = 100;
@@ -42,7 +42,7 @@ pub struct Writer {
     folder: Folder,
     options: Options,
     /// Held as long as the writer lives.
-    _lock: File,
+    lock: File,
     segment: Option<Open>,
     next_number: u64,
     status: Status,
@@ -77,7 +77,7 @@ impl Writer {
         let mut writer = Self {
             folder,
             options,
-            _lock: lock,
+            lock,
             segment: None,
             next_number,
             status: Status::default(),
@@ -118,9 +118,9 @@ impl Writer {
         outcome.map(drop)
     }
 
-    /// Returns the code that occurred in windows and whose names are not kept yet, as a profile without samples. Look
-    /// its names up while the program's files are there, and give them to [`Writer::keep_names`]. Each place is
-    /// returned once.
+    /// Returns code that occurred in windows and whose names are not kept yet, as a profile without samples. Look its
+    /// names up while the program's files are there, and give them to [`Writer::keep_names`]. Each place is returned
+    /// once, and some thousands in a call, so that their names need little memory: call it until it returns `None`.
     pub fn take_unnamed(&mut self) -> Option<Profile> {
         self.names.take_wanted()
     }
@@ -149,7 +149,9 @@ impl Writer {
         let end = start.saturating_add(profile.header.duration_nanos);
         let limit = self.options.segment_bytes.min(self.options.bytes / 8);
         let fits = |open: &Open| {
-            open.length < limit && open.encoder.size() < MAX_ROWS && open.continues(start, end, &self.options)
+            open.length < limit
+                && open.encoder.memory() < MAX_TABLES
+                && open.continues(start, end, &self.options)
         };
         if self.segment.as_ref().is_some_and(|open| open.is_gone()) {
             // Somebody removed the file: what is written to it is lost.
@@ -246,6 +248,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         if self.process == std::process::id() {
             self.finish_segment();
+            sys::unlock(&self.lock);
         }
     }
 }
@@ -267,8 +270,7 @@ impl Open {
     fn append(&mut self, kind: &str, profile: &Profile, (start, end): (i64, i64)) -> Result<u64> {
         let body = self.encoder.encode(kind, profile);
         let record = record::pack(&body)?;
-        let header: &[u8] = if self.length == 0 { segment::HEADER } else { &[] };
-        let bytes = [header, &record].concat();
+        let bytes = if self.length == 0 { [segment::HEADER, &*record].concat() } else { record };
         self.write(&bytes).map_err(|error| about(&self.path, &error))?;
         self.length += bytes.len() as u64;
         let (first, last) = self.span.unwrap_or((start, end));
@@ -378,6 +380,15 @@ mod tests {
         faults::ROOM.set(usize::MAX);
         assert_eq!(writer.status().failed, failed);
         (folder, acknowledged)
+    }
+
+    #[test]
+    fn a_child_that_has_not_executed_its_program_yet_does_not_keep_the_lock() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let writer = Writer::open(folder.path(), Options::default()).expect("opened");
+        let _of_the_child = writer.lock.try_clone().expect("copied");
+        drop(writer);
+        Writer::open(folder.path(), Options::default()).expect("opened again");
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub struct Inspection {
     /// The processor, such as `x86_64`.
     pub architecture: String,
     /// A program, a library, or something else.
-    pub kind: Kind,
+    pub kind: BinaryKind,
     /// The build id, without which a profile cannot be matched with this file later.
     pub build_id: Option<BuildId>,
     /// How much debug information there is.
@@ -51,7 +51,7 @@ pub struct Inspection {
 /// The type of an ELF file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Kind {
+pub enum BinaryKind {
     /// A program at fixed addresses.
     Program,
     /// A program that can be loaded anywhere (PIE), or a shared library: they look the same.
@@ -138,9 +138,9 @@ fn inspect_image(image: &Image<'_>) -> Result<Inspection> {
     Ok(Inspection {
         architecture: architecture(&file),
         kind: match file.kind() {
-            ObjectKind::Executable => Kind::Program,
-            ObjectKind::Dynamic => Kind::Relocatable,
-            _ => Kind::Other,
+            ObjectKind::Executable => BinaryKind::Program,
+            ObjectKind::Dynamic => BinaryKind::Relocatable,
+            _ => BinaryKind::Other,
         },
         build_id: file.build_id().ok().flatten().and_then(BuildId::from_bytes),
         debug_info: debug_info(&file),

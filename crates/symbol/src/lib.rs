@@ -20,7 +20,7 @@
 //!
 //! The binary is found at its path or by build id ([`locate`]). Debug information is read from it, or from its debug
 //! file, including split DWARF (`.dwo`, `.dwp`), dwz supplements, and sections compressed with zlib or zstd. Without
-//! debug information, the symbol tables are used (`.symtab`, `.dynsym`, MiniDebugInfo). Kernel addresses are looked
+//! debug information, Go's own table and the symbol tables are used (`.symtab`, `.dynsym`, MiniDebugInfo). Kernel addresses are looked
 //! up in `/proc/kallsyms`, those of the vdso in the vdso of this process.
 //!
 //! # As a user of this crate
@@ -61,6 +61,7 @@ mod elf;
 mod error;
 mod file;
 mod frame;
+mod go;
 mod image;
 pub mod inspect;
 pub mod kernel;

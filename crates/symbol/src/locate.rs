@@ -5,9 +5,10 @@
 //! never used.
 //!
 //! The binary is searched for among the files and folders that the user named, then in `$PPROF_BINARY_PATH`, then at
-//! its own path. If it has no debug information, the debug file is searched for in the named folders, in `.build-id`
-//! folders under the debug folders, through the binary's `.gnu_debuglink` (its checksum is verified), and finally,
-//! with the feature `debuginfod`, on the servers in `DEBUGINFOD_URLS`.
+//! its own path, then in perf's cache of the binaries that it has recorded. If it has no debug information, the debug
+//! file is searched for in the named folders, in `.build-id` folders under the debug folders, in perf's cache, through
+//! the binary's `.gnu_debuglink` (its checksum is verified), and finally, with the feature `debuginfod`, on the servers
+//! in `DEBUGINFOD_URLS`.
 
 use std::path::{Path, PathBuf};
 
@@ -37,6 +38,8 @@ pub struct Search {
     pub folders: Vec<PathBuf>,
     /// Folders laid out like `/usr/lib/debug`.
     pub debug_folders: Vec<PathBuf>,
+    /// The folder in which perf keeps copies of the binaries that it has recorded, by build id (`~/.debug`).
+    pub perf_cache: Option<PathBuf>,
     /// A prefix for the paths of mappings: the root of a container, or of another machine's copy.
     pub root: Option<PathBuf>,
     /// The servers to ask for debug files, and how. Ignored without the feature `debuginfod`.
@@ -53,6 +56,7 @@ impl Default for Search {
             binaries: Vec::new(),
             folders: Vec::new(),
             debug_folders: vec![PathBuf::from("/usr/lib/debug")],
+            perf_cache: None,
             root: None,
             servers: Servers::default(),
             only_below: None,
@@ -62,7 +66,8 @@ impl Default for Search {
 
 impl Search {
     /// Adds the settings of the environment: `PPROF_BINARY_PATH` (without it `~/pprof/binaries`, like
-    /// `go tool pprof`), `DEBUGINFOD_URLS`, `DEBUGINFOD_TIMEOUT`, `XDG_CACHE_HOME`.
+    /// `go tool pprof`), `PERF_BUILDID_DIR` (without it `~/.debug`, like `perf`), `DEBUGINFOD_URLS`,
+    /// `DEBUGINFOD_TIMEOUT`, `XDG_CACHE_HOME`.
     pub fn from_environment() -> Self {
         let mut search = Self::default();
         let home = std::env::home_dir();
@@ -71,6 +76,9 @@ impl Search {
             None => search.folders.extend(home.as_ref().map(|home| home.join("pprof/binaries"))),
         }
         search.folders.retain(|folder| !folder.as_os_str().is_empty());
+        let perf_cache = std::env::var_os("PERF_BUILDID_DIR").filter(|folder| !folder.is_empty());
+        search.perf_cache =
+            perf_cache.map(PathBuf::from).or_else(|| home.as_ref().map(|home| home.join(".debug")));
         let urls = std::env::var("DEBUGINFOD_URLS").unwrap_or_default();
         let cache = std::env::var_os("XDG_CACHE_HOME").filter(|cache| !cache.is_empty()).map(PathBuf::from);
         let timeout = std::env::var("DEBUGINFOD_TIMEOUT").ok().and_then(|text| text.parse().ok());
@@ -140,6 +148,9 @@ impl Search {
             found.take(path);
         } else if let Some(path) = own_path {
             found.take(path);
+        } else if let Some(path) = self.in_perf_cache(wanted, "elf") {
+            found.warnings.clear();
+            found.take(path);
         } else if wanted.is_exactly(Path::new(OWN_PROGRAM)) {
             // A service whose file was deleted, or replaced by the next release, still runs from the old file.
             found.warnings.clear();
@@ -176,12 +187,24 @@ impl Search {
         }
     }
 
+    /// Returns the file `name` that perf has kept for the build id: `.build-id/ab/cdef…` is a link to a folder.
+    fn in_perf_cache(&self, wanted: &Wanted<'_>, name: &str) -> Option<PathBuf> {
+        let id = BuildId::from_hex(wanted.build_id)?;
+        let link = PathBuf::from(id.debug_path()).with_extension("");
+        let folder = self.perf_cache.as_ref()?.join(".build-id").join(link);
+        Some(folder.join(name)).filter(|path| self.may_open(path) && has_id(path, &id))
+    }
+
     fn locate_debug(&self, wanted: &Wanted<'_>, found: &mut Located) {
         let own_id = found.binary.as_deref().and_then(|path| build_id_of(path).ok().flatten());
         let id = BuildId::from_hex(wanted.build_id).or(own_id);
         found.debug = id
             .as_ref()
             .and_then(|id| self.debug_by_id(id))
+            .or_else(|| {
+                let kept = ["debug", "elf"].into_iter().filter_map(|name| self.in_perf_cache(wanted, name));
+                kept.into_iter().find(|path| has_debug_info(path))
+            })
             .or_else(|| self.debug_by_link(found))
             .or_else(|| self.debug_by_server(id.as_ref()?, found));
     }

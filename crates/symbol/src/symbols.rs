@@ -1,6 +1,6 @@
 //! Symbol tables, the fallback for a binary without debug information.
 
-use object::{Object, ObjectSection, ObjectSymbol, SectionKind, SymbolKind};
+use object::{Object, ObjectSection, ObjectSymbol, ObjectSymbolTable, SectionKind, SymbolIndex, SymbolKind};
 
 use crate::Result;
 use crate::elf::Elf;
@@ -57,40 +57,57 @@ pub(crate) fn find<'d>(
     addresses: &[u64],
     patience: &Patience,
 ) -> Result<Vec<Option<Symbol<'d>>>> {
-    let mut found: Vec<Option<(Symbol<'d>, u8)>> = vec![None; addresses.len()];
+    let mut found: Vec<Option<(Entry, u8)>> = vec![None; addresses.len()];
     let code = code_sections(file);
     let mut nearest = Nearest::new(addresses);
     for symbol in functions(file) {
         patience.spend(1)?;
-        let (address, size) = (symbol.address(), symbol.size());
-        nearest.add(address, || (size, symbol.index(), symbol.is_dynamic));
-        let first = addresses.partition_point(|&wanted| wanted < address);
-        let end = address.saturating_add(size);
+        let entry = Entry::of(&symbol);
+        nearest.add(entry.address, || entry);
+        let first = addresses.partition_point(|&wanted| wanted < entry.address);
+        let end = entry.address.saturating_add(entry.size);
         let rows =
             found[first..].iter_mut().zip(&addresses[first..]).take_while(|&(_, &wanted)| wanted < end);
         for (found, _) in rows {
             patience.spend(1)?;
             let rank = rank(&symbol.symbol);
-            if found.is_none_or(|(known, known_rank)| (known.address, known_rank) < (address, rank)) {
-                // A truncated file has lost its names.
-                let Ok(name) = symbol.symbol.name_bytes() else { break };
-                *found = Some((Symbol { name: strip_version(name), address, size }, rank));
+            if found.is_none_or(|(known, known_rank)| (known.address, known_rank) < (entry.address, rank)) {
+                *found = Some((entry, rank));
             }
         }
     }
-    let unsized_symbols = nearest.finish().into_iter().zip(addresses);
-    for (found, (nearest, &wanted)) in found.iter_mut().zip(unsized_symbols) {
-        if let (None, Some((address, (0, index, is_dynamic)))) = (&found, nearest) {
-            let same_section = code.iter().any(|range| range.contains(&address) && range.contains(&wanted));
-            let table = if is_dynamic { file.dynamic_symbol_table() } else { file.symbol_table() };
-            let name = table
-                .and_then(|table| object::ObjectSymbolTable::symbol_by_index(&table, index).ok())
-                .and_then(|symbol| symbol.name_bytes().ok())
-                .filter(|name| !name.is_empty() && same_section);
-            *found = name.map(|name| (Symbol { name: strip_version(name), address, size: 0 }, 0));
-        }
+    let unsized_symbols = nearest.finish().into_iter().zip(addresses).map(|(nearest, &wanted)| {
+        let same_section =
+            |start: u64| code.iter().any(|range| range.contains(&start) && range.contains(&wanted));
+        nearest.map(|(_, entry)| entry).filter(|entry| entry.size == 0 && same_section(entry.address))
+    });
+    let entries = found.into_iter().zip(unsized_symbols);
+    Ok(entries.map(|(found, nearest)| found.map(|(entry, _)| entry).or(nearest)?.named(file)).collect())
+}
+
+/// A function in a symbol table. Its name is read only if it is the answer: the names of all that come near one would be
+/// most of the string table.
+#[derive(Clone, Copy)]
+struct Entry {
+    address: u64,
+    size: u64,
+    index: SymbolIndex,
+    is_dynamic: bool,
+}
+
+impl Entry {
+    fn of(symbol: &TableSymbol<'_, '_>) -> Self {
+        let is_dynamic = symbol.is_dynamic;
+        Self { address: symbol.address(), size: symbol.size(), index: symbol.index(), is_dynamic }
     }
-    Ok(found.into_iter().map(|found| found.map(|(symbol, _)| symbol)).collect())
+
+    /// Returns the symbol; `None` if it has no name, as in a truncated file.
+    fn named<'d>(self, file: &Elf<'d>) -> Option<Symbol<'d>> {
+        let table = if self.is_dynamic { file.dynamic_symbol_table() } else { file.symbol_table() };
+        let name =
+            table?.symbol_by_index(self.index).ok()?.name_bytes().ok().filter(|name| !name.is_empty())?;
+        Some(Symbol { name: strip_version(name), address: self.address, size: self.size })
+    }
 }
 
 /// Returns every function symbol of the file; one may appear twice.

@@ -4,7 +4,7 @@ mod support;
 
 use std::process::Command;
 
-use flamelet_symbol::inspect::{FramePointerUse, Kind, inspect};
+use flamelet_symbol::inspect::{BinaryKind, FramePointerUse, inspect};
 use support::{Program, run};
 
 #[test]
@@ -12,7 +12,7 @@ fn inspecting_programs() {
     let full =
         Program::c(&["-O2", "-g", "-gz=zlib", "-pie", "-fPIE", "-Wl,--build-id", "-fno-omit-frame-pointer"]);
     let found = inspect(&full.path).expect("an ELF file");
-    assert_eq!(found.kind, Kind::Relocatable);
+    assert_eq!(found.kind, BinaryKind::Relocatable);
     assert!(found.build_id.is_some() && found.unwind_tables && found.symbols > 0);
     assert!(found.debug_info.functions && found.debug_info.lines && !found.debug_info.split);
     assert_eq!(found.compression.as_deref(), Some("zlib"));
@@ -26,7 +26,7 @@ fn inspecting_programs() {
     let split = Program::rust(&["-g", "-Csplit-debuginfo=unpacked", "-Crelocation-model=static"]);
     let found = inspect(&split.path).expect("an ELF file");
     assert!(found.debug_info.split);
-    assert_eq!(found.kind, Kind::Program);
+    assert_eq!(found.kind, BinaryKind::Program);
 
     let error = inspect(&full.source).expect_err("a C file");
     assert!(error.to_string().ends_with("program.c: not an ELF file"), "{error}");

@@ -111,6 +111,33 @@ fn files_and_folders_that_the_user_gives() {
     assert_eq!(names(&by_layout, gone, &build_id, outer).0, WHOLE);
 }
 
+/// As `perf record` leaves it: `.build-id/ab/cdef` is a link to a folder with a copy of the binary.
+#[test]
+fn perf_cache_of_binaries() {
+    let program = Program::c(&["-O2", "-g", "-Wl,--build-id"]);
+    let build_id = buildid::of_file(&program.path).expect("an ELF file").expect("the linker wrote one");
+    let build_id = build_id.to_string();
+    let (outer, _) = symbol(&program.path, "outer");
+    let cache = program.file("cache");
+    let kept = cache.join("gone/program").join(&build_id);
+    let links = cache.join(".build-id").join(&build_id[..2]);
+    fs::create_dir_all(&kept).expect("made");
+    fs::create_dir_all(&links).expect("made");
+    fs::copy(&program.path, kept.join("elf")).expect("copied");
+    std::os::unix::fs::symlink(format!("../../gone/program/{build_id}"), links.join(&build_id[2..]))
+        .expect("linked");
+    let search = Search { perf_cache: Some(cache), ..no_system_folders() };
+    let gone = Path::new("/gone/program");
+    assert_eq!(names(&search, gone, &build_id, outer), (WHOLE.map(str::to_owned).to_vec(), Vec::new()));
+    // A program that was stripped since has the same id.
+    run(Command::new("strip").arg(&program.path));
+    assert_eq!(names(&search, &program.path, &build_id, outer).0, WHOLE);
+    // The id counts, not the place.
+    let other = Program::cpp(&["-O2", "-g"]);
+    fs::copy(&other.path, kept.join("elf")).expect("copied");
+    assert!(names(&search, gone, &build_id, outer).0.is_empty());
+}
+
 #[test]
 fn by_name_only_with_a_warning() {
     let program = Program::c(&["-O2", "-g"]);

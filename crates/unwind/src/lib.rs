@@ -55,6 +55,7 @@ pub mod perf_event;
 mod rule;
 mod rule_cache;
 mod table;
+mod trampolines;
 mod walk;
 
 pub use address_space::{AddressSpace, Eras};

@@ -1,11 +1,12 @@
 //! Answers to the page's requests.
 
-use flamelet_report::flame::{NEUTRAL, NodeId, Viewport, hue_of};
-use flamelet_report::info::{Verdict, info};
+use std::sync::Arc;
+
+use flamelet_report::flame::{Boxes, FlameTree, NEUTRAL, NodeId, Viewport, hue_of};
 use flamelet_report::page::{
-    self, About, FlamePayload, FunctionRow, FunctionsPayload, call_graph, heatmap, labels, lanes,
+    self, About, FlamePayload, FunctionRow, FunctionsPayload, Judged, call_graph, heatmap, labels, lanes,
 };
-use flamelet_report::profile::filter;
+use flamelet_report::profile::{Profile, filter};
 use serde::Serialize;
 
 use crate::Error;
@@ -13,8 +14,9 @@ use crate::cache::{Cache, Shaped};
 use crate::cancel::CancelToken;
 use crate::code::{Code, code_of};
 use crate::lock::lock;
-use crate::query::Query;
-use crate::source::{LIVE_HEAP, ProfileEntry};
+use crate::past::RangeId;
+use crate::query::{Query, ShapeKey};
+use crate::source::{LIVE_HEAP, ProfileEntry, WaitKind};
 
 /// The maximum number of table rows to send; the page finds others with its search.
 const MAX_ROWS: usize = 2_000;
@@ -42,8 +44,16 @@ struct Opened {
     about: Option<AboutOpened>,
     entries: Vec<ProfileEntry>,
     live: bool,
+    /// Whether time ranges of a service's past can be chosen.
+    past: bool,
+    /// The services whose past can be shown, if there are several.
+    services: Vec<String>,
     /// Which heap profiles can be taken of a live service, by the names of their endpoints.
     live_heap: Vec<&'static str>,
+    /// Which profiles of waiting can be taken of it, by the names of their endpoints.
+    live_waits: Vec<&'static str>,
+    /// Whether it counts requests.
+    requests: bool,
     /// How many profiles of a live service were dropped to make room.
     let_go: usize,
     code: bool,
@@ -56,19 +66,41 @@ struct Opened {
 /// Answers with the list of profiles, and facts about the chosen one.
 pub(crate) fn open(cache: &Cache, query: &Query) -> Answer {
     let opened = cache.open(&query.shape)?;
-    let about = opened.map(|(id, name, profile)| AboutOpened { id, about: About::new(&profile, &name) });
+    let range = ranged(cache, &query.shape)?;
+    let about = opened.map(|(id, name, profile)| {
+        let about = About::new(&profile, &name);
+        let about = match &range {
+            Some(range) => about.in_range(&range.profile),
+            None => about,
+        };
+        AboutOpened { id, about }
+    });
     let source = &cache.source;
     let views = LIVE_HEAP.iter().filter(|_| source.has_live_heap());
+    let waits = WaitKind::ALL.iter().filter(|_| source.has_requests());
     json(&Opened {
         about,
         entries: source.entries()?,
         live: source.is_live(),
+        past: source.has_past(),
+        services: source.services()?,
         live_heap: views.map(|view| view.endpoint()).collect(),
+        live_waits: waits.map(|kind| kind.endpoint()).collect(),
+        requests: source.has_requests(),
         let_go: source.let_go(),
         code: source.code.is_some(),
         no_code: source.no_code,
         mine: source.mine.clone(),
     })
+}
+
+/// Returns the profile of the selected time range, if there is one and no other is compared with it.
+fn ranged(cache: &Cache, key: &ShapeKey) -> Result<Option<Arc<Shaped>>, Error> {
+    if key.time.is_none() || key.base_time.is_some() {
+        return Ok(None);
+    }
+    let (profile, base, time) = (key.profile.clone(), key.base.clone(), key.time.clone());
+    cache.shaped(&ShapeKey { profile, base, time, ..ShapeKey::default() }).map(Some)
 }
 
 /// An answer with notes, such as that a filter matched nothing.
@@ -84,11 +116,26 @@ pub(crate) fn flame(cache: &Cache, query: &Query) -> Answer {
     let (shaped, weighed) = cache.weighed(query)?;
     let tree = shaped.tree(&weighed, query)?;
     let mut tree = lock(&tree);
-    let (root, _) = tree.walk(query.zoom.iter().copied());
-    let viewport = Viewport { max_boxes: MAX_BOXES, ..Viewport::of_width(query.width) };
-    let boxes = tree.layout(&viewport.zoomed(root));
+    let boxes = visible_boxes(&mut tree, query);
     let content = FlamePayload::new(&tree, &boxes, weighed.weights.is_diff());
     json(&WithNotes { notes: &shaped.notes, content })
+}
+
+fn visible_boxes(tree: &mut FlameTree<Arc<Profile>>, query: &Query) -> Boxes {
+    let (root, _) = tree.walk(query.zoom.iter().copied());
+    let viewport = Viewport { max_boxes: MAX_BOXES, ..Viewport::of_width(query.width) };
+    tree.layout(&viewport.zoomed(root))
+}
+
+/// Answers with the boxes of a viewport that are folded and hold a frame that the search matches.
+pub(crate) fn holding(cache: &Cache, query: &Query) -> Answer {
+    let (shaped, weighed) = cache.weighed(query)?;
+    let Some(wanted) = matching(&shaped, &query.search)? else { return json(&[(); 0]) };
+    let tree = shaped.tree(&weighed, query)?;
+    let mut tree = lock(&tree);
+    let boxes = visible_boxes(&mut tree, query);
+    let nodes: Vec<NodeId> = boxes.boxes.iter().map(|found| found.node).collect();
+    json(&tree.holding(&nodes, &wanted))
 }
 
 #[derive(Serialize)]
@@ -157,10 +204,14 @@ pub(crate) fn functions(cache: &Cache, query: &Query) -> Answer {
     let mut rows: Vec<FunctionRow> = all.iter().filter(is_wanted).copied().collect();
     let count = rows.len();
     let text = |row: &FunctionRow| shaped.frames.text(&shaped.profile, row.name);
+    let is_diff = weighed.weights.is_diff();
     match query.sort.as_str() {
         "name" => rows.sort_by(|a, b| text(a).cmp(text(b))),
-        "cum" => {}
         "change" => rows.sort_by_key(|row| std::cmp::Reverse(row.cum.delta().unsigned_abs())),
+        // Of a difference, the columns show the new side.
+        "cum" if is_diff => rows.sort_by_key(|row| std::cmp::Reverse(row.cum.new)),
+        "cum" => {}
+        _ if is_diff => rows.sort_by_key(|row| std::cmp::Reverse(row.flat.new)),
         _ => rows.sort_by_key(|row| std::cmp::Reverse(row.flat.weight())),
     }
     rows.truncate(MAX_ROWS);
@@ -199,30 +250,23 @@ pub(crate) fn graph(cache: &Cache, query: &Query) -> Answer {
 
 /// Answers with a lane for each thread.
 pub(crate) fn timeline(cache: &Cache, query: &Query) -> Answer {
-    let shaped = cache.shaped(&query.shape)?;
-    let lanes = lanes(&shaped.profile, &shaped.frames, query.buckets);
+    let (shaped, weighed) = cache.weighed(query)?;
+    let lanes = lanes(&shaped.profile, &shaped.frames, weighed.sample_type, query.buckets);
     json(&lanes.ok_or_else(|| Error::not_found("this profile has no sample times"))?)
 }
 
 /// Answers with how busy each part of each second was.
 pub(crate) fn heat(cache: &Cache, query: &Query) -> Answer {
-    let shaped = cache.shaped(&query.shape)?;
-    let heat = heatmap(&shaped.profile);
+    let (shaped, weighed) = cache.weighed(query)?;
+    let heat = heatmap(&shaped.profile, weighed.sample_type);
     json(&heat.ok_or_else(|| Error::not_found("this profile has no sample times"))?)
-}
-
-#[derive(Serialize)]
-struct Judged {
-    verdict: Verdict,
-    faults: Vec<String>,
 }
 
 /// Answers with how far the profile can be trusted, as `flamelet info` judges it.
 pub(crate) fn judged(cache: &Cache, query: &Query) -> Answer {
     let opened = cache.open(&query.shape)?;
     let (_, _, profile) = opened.ok_or_else(|| Error::not_found("no profile selected"))?;
-    let info = info(&profile);
-    json(&Judged { verdict: info.verdict, faults: info.faults })
+    json(&Judged::of(&profile))
 }
 
 /// Answers with source and instructions of a function.
@@ -246,7 +290,8 @@ pub(crate) fn summary(cache: &Cache, query: &Query) -> Answer {
     if shaped.profile.sample_types().is_empty() {
         return Err(Error::not_found("this profile counts nothing"));
     }
-    json(&page::summary(&shaped.profile, &shaped.owners, weighed.sample_type))
+    let (profile, owners) = cache.summarized(&query.shape, &shaped)?;
+    json(&page::summary(&profile, &owners, weighed.sample_type))
 }
 
 /// Answers with sizes, lifetimes and sites of a heap profile.
@@ -255,7 +300,25 @@ pub(crate) fn heap(cache: &Cache, query: &Query) -> Answer {
     json(&page::heap(&shaped.profile, &shaped.frames, weighed.sample_type))
 }
 
+/// Answers with what the requests of a live service spend their time on.
+pub(crate) fn requests(cache: &Cache, _: &Query) -> Answer {
+    json(&cache.source.requests()?)
+}
+
 /// Takes a profile of the live service.
 pub(crate) fn take(cache: &Cache, query: &Query, cancel: &CancelToken) -> Answer {
-    json(&cache.source.take(query.heap, query.seconds, cancel)?)
+    json(&cache.source.take(query.wanted, query.seconds, cancel)?)
+}
+
+/// Answers with the course of the past.
+pub(crate) fn course(cache: &Cache, query: &Query) -> Answer {
+    json(&cache.source.course(&query.service, query.buckets)?)
+}
+
+/// Adds a time range of the past to the profiles to choose from.
+pub(crate) fn range(cache: &Cache, query: &Query) -> Answer {
+    let (Some(from), Some(to)) = (query.from, query.to) else {
+        return Err(Error::invalid("a time range needs from and to, in milliseconds since 1970"));
+    };
+    json(&cache.source.add_range(&RangeId { from, to, service: query.service.clone() })?)
 }

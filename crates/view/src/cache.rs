@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use flamelet_report::flame::{Direction, FlameTree, Viewport};
-use flamelet_report::page::{FunctionRow, functions};
+use flamelet_report::page::{FunctionRow, Summarized, functions};
 use flamelet_report::profile::Profile;
 use flamelet_report::stacks::{Frames, StackWeights};
 use flamelet_report::{Mine, Owners};
@@ -99,6 +99,8 @@ pub(crate) struct Shaped {
     pub(crate) notes: Vec<String>,
     weighed: Mutex<HashMap<usize, Arc<Weighed>>>,
     pub(crate) owners: Arc<Owners>,
+    /// The profile with the frames that it marks to be dropped and the owners of those, once the summary was asked for.
+    whole: OnceLock<(Arc<Profile>, Arc<Owners>)>,
     trees: Recent<TreeKey, Tree>,
 }
 
@@ -179,24 +181,38 @@ impl Cache {
         let key = &ShapeKey { profile: self.chosen(key).ok_or_else(nothing)?, ..key.clone() };
         self.shapes.get(key, || {
             let (_, _, profile) = self.open(key)?.ok_or_else(nothing)?;
-            // If two time ranges are compared, each side is already limited to its own.
-            let time = key.time.clone().filter(|_| key.base_time.is_none());
-            let key = &ShapeKey { time, ..key.clone() };
-            let is_whole = key.chips.is_empty() && key.fold.is_empty() && key.time.is_none();
-            let (profile, mut notes) = match is_whole {
-                true => (profile, Vec::new()),
-                false => {
-                    let (profile, notes) = shape(Profile::clone(&profile), key)?;
-                    (Arc::new(profile), notes)
-                }
-            };
+            let key = &limited(key);
+            let (profile, mut notes) = filtered(without_dropped_frames(profile), key)?;
             let owners = Arc::new(self.owners(key, &profile, &mut notes)?);
             let frames = Arc::new(Frames::with_owners(&profile, &owners));
             let stacks = profile.stack_count();
             self.shapes.keep(room(KEPT_SHAPES, stacks));
             let trees = Recent::new(room(KEPT_TREES, stacks));
-            Ok(Arc::new(Shaped { profile, frames, notes, weighed: Mutex::default(), owners, trees }))
+            let (weighed, whole) = (Mutex::default(), OnceLock::new());
+            Ok(Arc::new(Shaped { profile, frames, notes, weighed, owners, whole, trees }))
         })
+    }
+
+    /// Returns a shaped profile, the same with the frames that it marks to be dropped, and whose code its functions are.
+    pub(crate) fn summarized(
+        &self,
+        key: &ShapeKey,
+        shaped: &Shaped,
+    ) -> Result<(Summarized, Arc<Owners>), Error> {
+        let shown = Arc::clone(&shaped.profile);
+        if shown.header.drop_frames.is_empty() {
+            return Ok((Summarized::of(&shown), Arc::clone(&shaped.owners)));
+        }
+        let (whole, owners) = match shaped.whole.get() {
+            Some(known) => known.clone(),
+            None => {
+                let opened = self.open(key)?.ok_or_else(|| Error::not_found("no profile selected"))?;
+                let whole = filtered(opened.2, &limited(key))?.0;
+                let owners = Arc::new(self.owners(key, &whole, &mut Vec::new())?);
+                shaped.whole.get_or_init(|| (whole, owners)).clone()
+            }
+        };
+        Ok((Summarized { shown, whole }, owners))
     }
 
     /// Finds out whose code the functions are: by what the page says is yours, else by what the viewer was started with.
@@ -216,7 +232,10 @@ impl Cache {
     pub(crate) fn memory(&self) -> usize {
         let shapes = self.shapes.values();
         let opened = self.opened.values().into_iter().map(|(_, profile)| profile);
-        let shaped = shapes.iter().map(|shaped| Arc::clone(&shaped.profile));
+        let shaped = shapes.iter().flat_map(|shaped| {
+            let whole = shaped.whole.get().map(|(whole, _)| Arc::clone(whole));
+            whole.into_iter().chain([Arc::clone(&shaped.profile)])
+        });
         let profiles = self.source.shelved().into_iter().chain(opened).chain(shaped);
         let profiles: HashMap<*const Profile, usize> =
             profiles.map(|profile| (Arc::as_ptr(&profile), profile.byte_size())).collect();
@@ -266,6 +285,33 @@ impl Cache {
         let weighed = shaped.weighed(&query.sample_type);
         Ok((shaped, weighed))
     }
+}
+
+/// Returns what is left to be applied to an opened profile: if two time ranges are compared, each side is already
+/// limited to its own.
+fn limited(key: &ShapeKey) -> ShapeKey {
+    let time = key.time.clone().filter(|_| key.base_time.is_none());
+    ShapeKey { time, ..key.clone() }
+}
+
+/// Applies the filters of `key`, without a copy if there are none. Returns notes for the user too.
+fn filtered(profile: Arc<Profile>, key: &ShapeKey) -> Result<(Arc<Profile>, Vec<String>), Error> {
+    if key.chips.is_empty() && key.fold.is_empty() && key.time.is_none() {
+        return Ok((profile, Vec::new()));
+    }
+    let (profile, notes) = shape(Profile::clone(&profile), key)?;
+    Ok((Arc::new(profile), notes))
+}
+
+/// Drops the frames that the profile itself marks to be dropped, such as the allocator's own.
+fn without_dropped_frames(profile: Arc<Profile>) -> Arc<Profile> {
+    if profile.header.drop_frames.is_empty() {
+        return profile;
+    }
+    let mut shown = Profile::clone(&profile);
+    // An invalid pattern drops nothing.
+    let _ = shown.drop_uninteresting();
+    Arc::new(shown)
 }
 
 /// Returns how many items of this many stacks each to keep, up to `most`.

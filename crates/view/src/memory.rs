@@ -79,7 +79,8 @@ mod tests {
     use crate::answers;
     use crate::cancel::CancelToken;
     use crate::query::Query;
-    use crate::source::{Source, Take, Taken};
+    use crate::source::{Source, Take};
+    use crate::taken::Taken;
     use flamelet_report::profile::{Profile, ProfileBuilder};
 
     /// A live service whose profiles have this many stacks.

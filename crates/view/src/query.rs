@@ -6,7 +6,7 @@ use flamelet_report::flame::Folding;
 use flamelet_report::profile::HeapView;
 
 use crate::Error;
-use crate::source::LIVE_HEAP;
+use crate::source::{LIVE_HEAP, WaitKind, Wanted};
 
 /// A filter, shown on the page as a chip.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -47,8 +47,13 @@ pub(crate) struct Query {
     pub(crate) sort: String,
     pub(crate) buckets: usize,
     pub(crate) seconds: u32,
-    /// The heap profile to take of a live service; a CPU profile if `None`.
-    pub(crate) heap: Option<HeapView>,
+    /// What to take of a live service.
+    pub(crate) wanted: Wanted,
+    /// A time range of the past, in milliseconds since 1970.
+    pub(crate) from: Option<i64>,
+    pub(crate) to: Option<i64>,
+    /// Whose past; empty for the service that is shown first.
+    pub(crate) service: String,
 }
 
 const MAX_CHIPS: usize = 50;
@@ -83,7 +88,11 @@ impl Query {
             "w" => self.width = number::<f64>(key, value)?.clamp(50.0, 200_000.0),
             "q" => self.search = value.to_owned(),
             "sort" => self.sort = value.to_owned(),
-            "heap" => self.heap = Some(heap_view(value)?),
+            "heap" => self.wanted = Wanted::Heap(heap_view(value)?),
+            "wait" => self.wanted = Wanted::Wait(wait_kind(value)?),
+            "s" => self.service = value.to_owned(),
+            "from" => self.from = Some(number(key, value)?),
+            "to" => self.to = Some(number(key, value)?),
             "buckets" => self.buckets = number(key, value)?,
             "seconds" => self.seconds = seconds(value)?,
             _ => {}
@@ -138,6 +147,11 @@ fn seconds(value: &str) -> Result<u32, Error> {
 fn heap_view(value: &str) -> Result<HeapView, Error> {
     let found = LIVE_HEAP.into_iter().find(|view| view.endpoint() == value);
     found.ok_or_else(|| Error::invalid(format!("unknown heap profile '{value}'")))
+}
+
+fn wait_kind(value: &str) -> Result<WaitKind, Error> {
+    let found = WaitKind::ALL.into_iter().find(|kind| kind.endpoint() == value);
+    found.ok_or_else(|| Error::invalid(format!("unknown profile of waiting '{value}'")))
 }
 
 fn number<T: std::str::FromStr>(key: &str, value: &str) -> Result<T, Error> {

@@ -43,13 +43,14 @@ pub fn router_within(source: Source) -> (Router, Memory) {
 }
 
 pub(crate) fn router_of(cache: Arc<Cache>) -> Router {
-    let questions: [(&str, Question); 13] = [
+    let questions: [(&str, Question); 16] = [
         ("/api/open", answers::open),
         ("/api/judged", answers::judged),
         ("/api/flame", answers::flame),
         ("/api/children", answers::children),
         ("/api/functions", answers::functions),
         ("/api/search", answers::search),
+        ("/api/holding", answers::holding),
         ("/api/graph", answers::graph),
         ("/api/timeline", answers::timeline),
         ("/api/heatmap", answers::heat),
@@ -57,12 +58,15 @@ pub(crate) fn router_of(cache: Arc<Cache>) -> Router {
         ("/api/summary", answers::summary),
         ("/api/heap", answers::heap),
         ("/api/code", answers::code),
+        ("/api/course", answers::course),
+        ("/api/requests", answers::requests),
     ];
     let mut router = Router::new()
         .route("/", get(|| async { asset("text/html; charset=utf-8", DOCUMENT) }))
         .route("/app.js", get(|| async { asset("text/javascript; charset=utf-8", page::SCRIPT) }))
         .route("/app.css", get(|| async { asset("text/css; charset=utf-8", page::STYLE) }))
-        .route("/api/take", post(take));
+        .route("/api/take", post(take))
+        .route("/api/range", post(range));
     for (path, question) in questions {
         router = router.route(
             path,
@@ -86,6 +90,19 @@ async fn take(State(cache): State<Arc<Cache>>, RawQuery(query): RawQuery, header
         let taken = answers::take(&cache, query, &cancel);
         cache.settle();
         taken
+    })
+    .await
+}
+
+/// Like [`take`], of the past.
+async fn range(State(cache): State<Arc<Cache>>, RawQuery(query): RawQuery, headers: HeaderMap) -> Response {
+    if !headers.contains_key("x-flamelet") {
+        return failure(StatusCode::FORBIDDEN, "only the viewer's own page may make this request");
+    }
+    work_apart(query, move |query| {
+        let added = answers::range(&cache, query);
+        cache.settle();
+        added
     })
     .await
 }

@@ -12,18 +12,50 @@ use crate::cancel::CancelToken;
 use crate::code::CodeOptions;
 use crate::folder;
 use crate::lock::lock;
-
-/// A profile that was just taken, and its name.
-pub struct Taken {
-    /// Its name in the list.
-    pub name: String,
-    /// The profile.
-    pub profile: Profile,
-}
+use crate::past::{Course, Past, RangeId};
+use crate::requests::Requests;
+use crate::taken::Taken;
 
 /// The heap profiles that can be taken of a live service, in the order in which the page offers them.
 pub(crate) const LIVE_HEAP: [HeapView; 5] =
     [HeapView::InUse, HeapView::Lifetime, HeapView::Growth, HeapView::Freed, HeapView::Peak];
+
+/// A profile of waiting that can be taken of a live service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitKind {
+    /// Where threads wait for locks and each other.
+    Block,
+    /// Who holds the locks that others wait for.
+    Mutex,
+    /// Where tasks await.
+    Await,
+    /// Which tasks hold up the executor.
+    Blocked,
+}
+
+impl WaitKind {
+    /// All kinds, in the order in which the page offers them.
+    pub const ALL: [Self; 4] = [Self::Await, Self::Block, Self::Mutex, Self::Blocked];
+
+    /// Returns the name of the endpoint.
+    pub fn endpoint(self) -> &'static str {
+        match self {
+            Self::Block => "block",
+            Self::Mutex => "mutex",
+            Self::Await => "await",
+            Self::Blocked => "blocked",
+        }
+    }
+}
+
+/// What the page wants of a live service.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    #[default]
+    Cpu,
+    Heap(HeapView),
+    Wait(WaitKind),
+}
 
 /// Takes profiles of a live service. The viewer has no HTTP client; its caller provides one.
 pub trait Take: Send + Sync {
@@ -40,6 +72,22 @@ pub trait Take: Send + Sync {
         let _ = (view, seconds, cancel);
         Err(Error::unreadable("this service has no heap profiles"))
     }
+
+    /// Returns whether the service counts requests, and has profiles of waiting.
+    fn has_requests(&self) -> bool {
+        false
+    }
+
+    /// Returns what the service answers at `/debug/pprof/requests`.
+    fn requests(&self) -> Result<String, Error> {
+        Err(Error::unreadable("this service does not count requests"))
+    }
+
+    /// Takes a profile of waiting, since the start of the service.
+    fn take_wait(&self, kind: WaitKind, cancel: &CancelToken) -> Result<Taken, Error> {
+        let _ = (kind, cancel);
+        Err(Error::unreadable("this service has no profiles of waiting"))
+    }
 }
 
 /// How many profiles of a live service are kept, and about how many bytes of them: a viewer may be part of the
@@ -48,9 +96,9 @@ const KEPT_TAKEN: usize = 24;
 const KEPT_BYTES: usize = 256 << 20;
 const KEPT_ALWAYS: usize = 2;
 
-/// A profile in memory. Ids count up from 0 and are never reused.
+/// A profile in memory. Ids count up from 0 and are never reused; those of ranges of the past say which.
 struct Shelved {
-    id: usize,
+    id: String,
     name: String,
     profile: Arc<Profile>,
 }
@@ -60,7 +108,7 @@ impl Shelved {
         let profile = &self.profile;
         let kind = profile.sample_types().get(profile.default_sample_index());
         ProfileEntry {
-            id: self.id.to_string(),
+            id: self.id.clone(),
             name: self.name.clone(),
             detail: String::new(),
             kind: kind.map_or_else(String::new, |value| profile.string(value.kind).to_owned()),
@@ -79,6 +127,7 @@ enum Shelf {
 pub struct Source {
     shelf: Shelf,
     take: Option<Box<dyn Take>>,
+    past: Option<Box<dyn Past>>,
     pub(crate) code: Option<CodeOptions>,
     /// Why no code is shown, if that is worth telling the user.
     pub(crate) no_code: &'static str,
@@ -116,11 +165,15 @@ impl Source {
 
     /// Returns a source with several profiles to choose from and to compare; the last is shown first.
     pub fn profiles(profiles: Vec<(String, Profile)>) -> Self {
-        let shelved = |(id, (name, profile))| Shelved { id, name, profile: Arc::new(as_shown(profile)) };
+        let shelved = |(id, (name, profile)): (usize, (String, Profile))| Shelved {
+            id: id.to_string(),
+            name,
+            profile: Arc::new(profile),
+        };
         let profiles: Vec<Shelved> = profiles.into_iter().enumerate().map(shelved).collect();
         let given = AtomicUsize::new(profiles.len());
         let shelf = Shelf::Memory(Mutex::new(profiles));
-        Self { shelf, take: None, code: None, no_code: "", mine: Vec::new(), memory: None, given }
+        Self { shelf, take: None, past: None, code: None, no_code: "", mine: Vec::new(), memory: None, given }
     }
 
     /// Returns a source with the files of a folder and its subfolders, each read with `open` when the user chooses it.
@@ -132,6 +185,7 @@ impl Source {
         Self {
             shelf,
             take: None,
+            past: None,
             code: None,
             no_code: "",
             mine: Vec::new(),
@@ -152,6 +206,12 @@ impl Source {
     #[must_use]
     pub fn with_code(self, code: CodeOptions) -> Self {
         Self { code: Some(code), ..self }
+    }
+
+    /// Lets the page choose time ranges of a service's past.
+    #[must_use]
+    pub fn with_past(self, past: Box<dyn Past>) -> Self {
+        Self { past: Some(past), ..self }
     }
 
     /// Counts functions whose name or file matches one of these expressions as yours, unless the page says otherwise.
@@ -191,9 +251,54 @@ impl Source {
         }
     }
 
+    pub(crate) fn has_past(&self) -> bool {
+        self.past.is_some()
+    }
+
+    /// Returns the services whose past can be shown; none if it is of one.
+    pub(crate) fn services(&self) -> Result<Vec<String>, Error> {
+        self.past.as_ref().map_or(Ok(Vec::new()), |past| past.services())
+    }
+
+    /// Calls `read` with the past of a service; without a name, with the one that is shown first.
+    fn with_past_of<T>(
+        &self,
+        service: &str,
+        read: impl FnOnce(&dyn Past) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let past = self.past.as_deref().ok_or_else(no_past)?;
+        if service.is_empty() {
+            return read(past);
+        }
+        let own = past.of_service(service);
+        read(&*own.ok_or_else(|| Error::not_found(format!("there is no service {service:?}")))?)
+    }
+
+    /// Returns how much CPU time was used over the past.
+    pub(crate) fn course(&self, service: &str, parts: usize) -> Result<Course, Error> {
+        self.with_past_of(service, |past| past.course(parts))
+    }
+
+    /// Adds a range of the past to the profiles in memory, unless it is there.
+    pub(crate) fn add_range(&self, range: &RangeId) -> Result<ProfileEntry, Error> {
+        let id = range.to_string();
+        if let Some(known) = self.look_at(&id, Shelved::entry) {
+            return Ok(known);
+        }
+        let taken = self.with_past_of(&range.service, |past| past.range(range.from, range.to))?;
+        self.shelve(taken, Some(id))
+    }
+
+    /// Looks at a profile in memory.
+    fn look_at<T>(&self, id: &str, look: impl FnOnce(&Shelved) -> T) -> Option<T> {
+        let Shelf::Memory(profiles) = &self.shelf else { return None };
+        lock(profiles).iter().find(|shelved| shelved.id == id).map(look)
+    }
+
     /// Drops the oldest profiles of a live service until this many are left. Returns whether there were more.
     pub(crate) fn keep_taken(&self, most: usize) -> bool {
-        let (Shelf::Memory(profiles), true) = (&self.shelf, self.is_live()) else { return false };
+        let grows = self.is_live() || self.has_past();
+        let (Shelf::Memory(profiles), true) = (&self.shelf, grows) else { return false };
         let mut profiles = lock(profiles);
         let over = profiles.len().saturating_sub(most);
         profiles.drain(..over);
@@ -229,7 +334,7 @@ impl Source {
     pub(crate) fn first(&self) -> Option<String> {
         match &self.shelf {
             Shelf::Folder { .. } => None,
-            Shelf::Memory(profiles) => lock(profiles).last().map(|shelved| shelved.id.to_string()),
+            Shelf::Memory(profiles) => lock(profiles).last().map(|shelved| shelved.id.clone()),
         }
     }
 
@@ -242,13 +347,17 @@ impl Source {
                 let found = folder::files(path)?.into_iter().find(|file| file.name == id);
                 let file = found.ok_or_else(missing)?;
                 let profile = open(&file.path).map_err(Error::unreadable)?;
-                Ok((file.name, Arc::new(as_shown(profile))))
+                Ok((file.name, Arc::new(profile)))
             }
-            Shelf::Memory(profiles) => {
-                let profiles = lock(profiles);
-                let found = profiles.iter().find(|shelved| shelved.id.to_string() == id);
-                let found = found.ok_or_else(missing)?;
-                Ok((found.name.clone(), Arc::clone(&found.profile)))
+            Shelf::Memory(_) => {
+                let look = |found: &Shelved| (found.name.clone(), Arc::clone(&found.profile));
+                // A range of the past may come from a link, or have been dropped to make room.
+                if let (None, Some(range), Some(_)) =
+                    (self.look_at(id, |_| ()), RangeId::parse(id), &self.past)
+                {
+                    self.add_range(&range)?;
+                }
+                self.look_at(id, look).ok_or_else(missing)
             }
         }
     }
@@ -256,6 +365,18 @@ impl Source {
     /// Returns whether heap profiles can be taken of the live service.
     pub(crate) fn has_live_heap(&self) -> bool {
         self.take.as_ref().is_some_and(|take| take.has_heap())
+    }
+
+    /// Returns whether the live service counts requests.
+    pub(crate) fn has_requests(&self) -> bool {
+        self.take.as_ref().is_some_and(|take| take.has_requests())
+    }
+
+    /// Returns what the live service says about its requests.
+    pub(crate) fn requests(&self) -> Result<Requests, Error> {
+        let take = self.take.as_ref().filter(|take| take.has_requests());
+        let take = take.ok_or_else(|| Error::not_found("requests are counted by a live service only"))?;
+        Requests::parse(&take.requests()?)
     }
 
     /// Returns how many profiles were dropped to make room.
@@ -269,24 +390,35 @@ impl Source {
         }
     }
 
-    /// Takes a CPU or heap profile of the live service and adds it to those in memory.
+    /// Takes a profile of the live service and adds it to those in memory.
     pub(crate) fn take(
         &self,
-        heap: Option<HeapView>,
+        wanted: Wanted,
         seconds: u32,
         cancel: &CancelToken,
     ) -> Result<ProfileEntry, Error> {
-        let (Some(take), Shelf::Memory(profiles)) = (&self.take, &self.shelf) else {
-            return Err(Error::invalid("cannot take a profile: this is not a live service"));
-        };
-        let taken = match heap {
-            None => take.take(seconds, cancel),
-            Some(view) => take.take_heap(view, seconds, cancel),
+        let no_service = || Error::invalid("cannot take a profile: this is not a live service");
+        let take = self.take.as_ref().ok_or_else(no_service)?;
+        let taken = match wanted {
+            Wanted::Cpu => take.take(seconds, cancel),
+            Wanted::Heap(view) => take.take_heap(view, seconds, cancel),
+            Wanted::Wait(kind) => take.take_wait(kind, cancel),
         }?;
-        let profile = as_shown(taken.profile);
+        self.shelve(taken, None)
+    }
+
+    /// Adds a profile to those in memory, with an id of its own or the next number.
+    fn shelve(&self, taken: Taken, id: Option<String>) -> Result<ProfileEntry, Error> {
+        let Shelf::Memory(profiles) = &self.shelf else {
+            return Err(Error::invalid("a folder of files takes no further profiles"));
+        };
+        let profile = taken.profile;
         self.check_size(&profile)?;
         let mut profiles = lock(profiles);
-        let id = self.given.fetch_add(1, Ordering::Relaxed);
+        let number = self.given.fetch_add(1, Ordering::Relaxed);
+        let id = id.unwrap_or_else(|| number.to_string());
+        // Another request may have read the same range meanwhile.
+        profiles.retain(|shelved| shelved.id != id);
         let shelved = Shelved { id, name: taken.name, profile: Arc::new(profile) };
         let entry = shelved.entry();
         profiles.push(shelved);
@@ -294,6 +426,10 @@ impl Source {
         profiles.drain(..beyond_room(&sizes));
         Ok(entry)
     }
+}
+
+fn no_past() -> Error {
+    Error::invalid("there is no history to choose a time range of")
 }
 
 /// Returns how many of the oldest profiles have to be dropped, given the sizes of all, oldest first.
@@ -305,13 +441,6 @@ fn beyond_room(sizes: &[usize]) -> usize {
         at < KEPT_ALWAYS || (at < KEPT_TAKEN && bytes <= KEPT_BYTES)
     });
     sizes.len() - kept.count()
-}
-
-/// Drops the frames that the profile itself marks to be dropped, such as the allocator's own.
-fn as_shown(mut profile: Profile) -> Profile {
-    // An invalid pattern drops nothing.
-    let _ = profile.drop_uninteresting();
-    profile
 }
 
 #[cfg(test)]

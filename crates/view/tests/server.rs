@@ -427,3 +427,28 @@ fn no_code_is_shown_beyond_loopback_unless_asked_for() {
     assert_eq!(json(asked_for, "/api/code?fn=f")["files"][0]["lines"][0]["text"], "fn f() {}");
     assert_eq!(json(serve(source()), "/api/open")["no_code"], "");
 }
+
+#[test]
+fn the_summary_knows_the_frames_that_the_pictures_drop() {
+    let mut builder = ProfileBuilder::new(&[("inuse_space", "bytes"), ("alloc_space", "bytes")]);
+    builder.set_drop_frames("alloc::raw_vec::.*");
+    for (leaf, value) in [("alloc::raw_vec::finish_grow", 300), ("shop::reserve", 700)] {
+        let stack = [(leaf, ""), ("shop::fill", "/home/me/shop/src/main.rs")].map(|(name, file)| {
+            let function = builder.named_function(name, file);
+            builder.frame(function, 7)
+        });
+        let stack = builder.stack(&stack);
+        builder.sample(stack, LabelSetId::EMPTY, &[value, value]);
+    }
+    let address = serve(Source::profile("heap", builder.finish()));
+    let found = boxes(&json(address, "/api/flame"));
+    assert_eq!(found, ["all 1000", "shop::fill 1000", "shop::reserve 700"], "the allocator is not drawn");
+    let growing = |path: &str| {
+        let findings = json(address, path)["explanation"]["findings"].clone();
+        findings.as_array().unwrap().iter().find(|finding| finding["rule"] == "growing").cloned()
+    };
+    let finding = growing("/api/summary?type=alloc_space").expect("the summary looks below");
+    assert_eq!(finding["places"][0]["function"], "shop::fill");
+    assert!((finding["share"].as_f64().unwrap() - 0.3).abs() < 1e-9, "{finding}");
+    assert!(growing("/api/summary?f=ignore:finish_grow").is_none(), "filters apply there, too");
+}

@@ -20,20 +20,26 @@ use flamelet::{Continuous, History, Profiler};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
+use tracing_subscriber::layer::SubscriberExt;
 
 // Enables heap profiles. With the features of the same names: (jemalloc), (mimalloc).
 flamelet::global_allocator!();
 // Makes locks visible.
 flamelet::lock_profiling!();
+// Samples threads from their first instruction.
+flamelet::thread_sampling!();
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    // Spans: samples carry their path, and /debug/pprof/spans has their times.
+    tracing::subscriber::set_global_default(tracing_subscriber::registry().with(flamelet::spans::layer()))?;
     let options = Options::parse(std::env::args().skip(1)).inspect_err(|_| eprintln!("{USAGE}"))?;
     // Everything has a default; with continuous sampling, `?last=60` answers at once.
     let mut builder = Profiler::builder().name("axum-service").continuous(Continuous::default());
     if let Some(folder) = &options.history {
         // With a history on disk, `?from=-2h` answers, also after a restart.
-        builder = builder.history(History::new(folder).window(options.window));
+        // With PYROSCOPE_SERVER_ADDRESS set, it is pushed there too.
+        builder = builder.history(History::new(folder).window(options.window)).push_from_environment();
     }
     let profiler = builder.start()?;
     let app = Router::new()

@@ -41,6 +41,7 @@ pub(crate) async fn burn(parameters: Parameters) -> String {
 
 pub(crate) fn burn_for(duration: Duration) -> u64 {
     let _scope = flamelet::labels! { work = "burn" };
+    let _span = tracing::info_span!("burn").entered();
     let end = Instant::now() + duration;
     let mut rounds = 0;
     while Instant::now() < end {

@@ -83,7 +83,7 @@ fn ranges_without_an_answer_say_why_in_one_line() {
         (&["top", path, "--from", "-20m", "--to", "-10m"], "the history covers"),
         (&["top", path, "--from", "2001-01-01", "--to", "2001-01-02"], "the history covers"),
         (&["top", path, "--from", "2090-01-01"], "the range is empty"),
-        (&["top", &ranged], "'since' is not from or to"),
+        (&["top", &ranged], "'since' is not from, to or kind"),
         (&["diff", path], "name two profiles"),
     ] {
         let answer = run_flamelet(arguments);

@@ -23,6 +23,26 @@ fn every_report_prints_json() {
     }
 }
 
+/// A real service, in this process.
+#[test]
+fn tasks_and_requests_of_a_service_print_json() {
+    use std::task::{Context, Poll, Waker};
+
+    let profiler = flamelet::Profiler::builder().name("tasks").start().expect("started");
+    let server = profiler.serve("127.0.0.1:0").expect("serves");
+    let url = format!("http://{}", server.address());
+    let mut task = Box::pin(flamelet::task("a \"stuck\" task", std::future::pending::<()>()));
+    let polled = Future::poll(task.as_mut(), &mut Context::from_waker(Waker::noop()));
+    assert_eq!(polled, Poll::Pending);
+    let answer = json_of(&["tasks", &url, "--json"]);
+    let tasks = answer["tasks"].as_array().expect("a list");
+    let found = tasks.iter().find(|task| task["name"] == "a \"stuck\" task").expect("it is listed");
+    assert_eq!((found["state"].as_str(), found["polls"].as_u64()), (Some("awaiting"), Some(1)), "{found}");
+    assert_eq!(found["labels"]["task"], "a \"stuck\" task");
+    assert!(found["created_by"][0]["function"].as_str().is_some_and(|name| name.contains("json")), "{found}");
+    assert!(json_of(&["requests", &url, "--json"])["routes"].is_array());
+}
+
 /// A hand-made profile with a known answer: milliseconds under `main`, some of them negative.
 #[test]
 fn top_has_the_exact_values() {

@@ -1,7 +1,10 @@
 //! flamelet's own command line: its verbs, its options, its sources, its help.
 
+mod bucket;
+mod collect;
 mod compare;
 mod fetch;
+mod fleet;
 mod heap;
 mod help;
 mod history;
@@ -13,7 +16,9 @@ mod pictures;
 mod pprof;
 mod push;
 mod readme;
+mod receive;
 mod refusals;
 mod sources;
+mod tenants;
 mod view;
 mod yours;

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use flamelet_tests::programs::{repository, run_flamelet};
 
-const DOCUMENTS: [&str; 8] = [
+const DOCUMENTS: [&str; 9] = [
     "README.md",
     "docs/coming-from.md",
     "docs/commands.md",
     "docs/continuous.md",
+    "docs/first-hour.md",
     "docs/memory.md",
     "docs/permissions.md",
     "docs/service.md",

@@ -50,6 +50,59 @@ fn a_command_is_sampled_from_inside_with_its_threads_and_children() {
     }
 }
 
+/// Each lives for less than a tick of the kernel, so that most are never interrupted.
+#[test]
+fn threads_of_a_millisecond_have_their_share() {
+    let recording = record_forbidden("brief", &[&compiled("brief.c", "brief", &[])]);
+    let (used, is_ordinary) = used_by("brief", &recording.said.stdout);
+    let [_, nanos] = sum_of::<2>(&recording.profile, "brief", None);
+    println!("{nanos} of {used} ns");
+    // Some 375 ticks of 4 ms, or 150 of 10 ms, each of which may fall on one side or the other. Beside other programs,
+    // ticks miss nearly all threads without real-time priority.
+    let least = if is_ordinary == 0 { used / 2 } else { 1 };
+    assert!((least..used * 3 / 2).contains(&nanos), "{nanos} of {used} ns\n{}", recording.said.stderr);
+}
+
+/// Each of the programs is too short for a sample, or has one: alone it would have any rate.
+#[test]
+fn the_rate_of_a_script_is_that_of_all_its_programs() {
+    let script = "i=0; while [ $i -lt 60 ]; do i=$((i+1)); sh -c 'j=0; while [ $j -lt 6000 ]; do j=$((j+1)); done'; done";
+    // Each shell works for some milliseconds, and ends by `_exit`, which does not wait for ever for a busy machine.
+    let runs = (0..3).map(|_| {
+        let recording = record_forbidden("script", &["sh", "-c", script].map(Path::new));
+        let quality = recording.profile.quality.expect("a recording has it");
+        let hertz = quality.achieved_millihertz / 1000;
+        assert!(hertz <= FREQUENCY, "{quality:?}\n{}", recording.said.stderr);
+        assert!(!recording.said.stderr.contains("sample from outside"), "{}", recording.said.stderr);
+        let labels = |sample| recording.profile.labels(sample).to_vec();
+        let processes: std::collections::BTreeSet<_> = (recording.profile.samples())
+            .flat_map(|sample| labels(sample.labels))
+            .filter(|label| recording.profile.string(label.key) == "pid")
+            .map(|label| (label.text, label.number))
+            .collect();
+        processes.len()
+    });
+    let seen: Vec<usize> = runs.take_while(|seen| *seen < 10).collect();
+    assert!(seen.len() < 3, "{seen:?} of 60 processes were seen");
+}
+
+#[test]
+fn a_static_program_gets_advice_about_cpu_time() {
+    let mut recorder = command(&compiled("forbids.c", "forbids", &[]));
+    let program = compiled("known.c", "static", &["-static"]);
+    recorder
+        .arg(flamelet())
+        .args(["record", "-o"])
+        .arg(scratch().join("static.pb.gz"))
+        .arg("--")
+        .arg(program);
+    let said = answer(&mut recorder);
+    assert_eq!(said.status, Some(2), "{}", said.stderr);
+    assert!(said.stderr.contains("statically linked"), "{}", said.stderr);
+    assert!(said.stderr.contains("allow perf_event_open"), "{}", said.stderr);
+    assert!(!said.stderr.contains("alloc"), "{}", said.stderr);
+}
+
 #[test]
 fn a_kill_leaves_what_was_saved_before() {
     let program = compiled("busy.c", "busy", &[]);

@@ -162,7 +162,8 @@ fn a_duration_ends_what_the_command_started_too_without_a_program_called_kill() 
     }
     let script = "sleep 1000 & echo $! > id.new; mv id.new id; sleep 1000; true";
     let load = "sleep 1000 & echo $! > load-id.new; mv load-id.new load-id; wait; true";
-    let words = ["--load", load, "--duration", "3", "-o", "a.pb.gz", "--", "sh", "-c", script];
+    let words =
+        ["--load", load, "--load-after", "0s", "--duration", "3", "-o", "a.pb.gz", "--", "sh", "-c", script];
     let mut with_path = Command::new("env");
     with_path.args([USUAL_SIGNALS, "setsid", "env"]).arg(format!("PATH={}", programs.display()));
     with_path.arg(flamelet()).arg("record").args(words);

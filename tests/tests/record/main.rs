@@ -2,6 +2,7 @@
 
 mod ending;
 mod killed;
+mod load;
 mod unheard;
 
 use std::path::{Path, PathBuf};
@@ -181,7 +182,21 @@ fn runs_are_repeated_beside_a_load_that_ends_with_them() {
         format!("echo $$ > {0}.new; mv {0}.new {0}; while :; do sleep 0.01; done | cat", alive.display());
     let wait = format!("until [ -s {} ]; do :; done", alive.display());
     let _ = std::fs::remove_file(&alive);
-    let words = ["record", "--repeat", "3", "--load", &load, "-o", text(&path), "--", "sh", "-c", &wait];
+    let words = [
+        "record",
+        "--repeat",
+        "3",
+        "--load",
+        &load,
+        "--load-after",
+        "0s",
+        "-o",
+        text(&path),
+        "--",
+        "sh",
+        "-c",
+        &wait,
+    ];
     let answer = run_flamelet(words);
     assert_eq!(answer.status, Some(0), "{answer:?}");
     let pid = std::fs::read_to_string(&alive).expect("the load ran");

@@ -19,6 +19,7 @@ struct Taken {
     writing: Vec<Duration>,
     all: Vec<Duration>,
     minute: Vec<Duration>,
+    memory: Vec<u64>,
 }
 
 pub(super) fn run(options: &Options) -> Result<Section, Failure> {
@@ -38,16 +39,17 @@ pub(super) fn run(options: &Options) -> Result<Section, Failure> {
 }
 
 impl Taken {
-    /// Parses `NAME bytes writing-µs all-µs minute-µs`.
+    /// Parses `NAME bytes writing-µs all-µs minute-µs memory`.
     fn take(&mut self, line: &str, name: &str) -> Result<(), Failure> {
         let numbers: Vec<u64> = line.split(' ').skip(1).filter_map(|word| word.parse().ok()).collect();
-        let [bytes, writing, all, minute] = numbers[..] else {
+        let [bytes, writing, all, minute, memory] = numbers[..] else {
             return Err(Failure::failed(format!("bench-history printed `{line}` for {name}")));
         };
         self.bytes.push(bytes);
         self.writing.push(Duration::from_micros(writing));
         self.all.push(Duration::from_micros(all));
         self.minute.push(Duration::from_micros(minute));
+        self.memory.push(memory);
         Ok(())
     }
 }
@@ -55,6 +57,7 @@ impl Taken {
 fn section(taken: &[Taken; 2], windows: u64) -> Section {
     let of = |values: &[Duration]| median(values.iter().copied());
     let bytes = |taken: &Taken| median(taken.bytes.iter().copied());
+    let memory = |taken: &Taken| median(taken.memory.iter().copied());
     let all = of(&taken[0].all);
     let rows = WAYS.iter().zip(taken).map(|((_, name), taken)| {
         vec![
@@ -63,6 +66,7 @@ fn section(taken: &[Taken; 2], windows: u64) -> Section {
             seconds(of(&taken.writing)),
             milliseconds(of(&taken.all)),
             milliseconds(of(&taken.minute)),
+            megabytes(memory(taken)),
             times(of(&taken.all).as_secs_f64(), all.as_secs_f64()),
         ]
     });
@@ -72,15 +76,17 @@ fn section(taken: &[Taken; 2], windows: u64) -> Section {
     let ours = &taken[0];
     Section {
         title: format!("history: {windows} windows of ten seconds"),
-        about: "A made-up service of 6,000 stacks, 40 frames deep, 190 samples a window, addresses without names, written to a\n\
-                history and as a pprof file for each window; CPU time to write them, and time to merge all and one minute."
+        about: "A made-up service of 6,000 stacks, 40 frames deep, 190 samples a window, written to a history with the names of its\n\
+                functions and as a pprof file without names for each window; CPU time and memory to write them, and time to\n\
+                merge all and one minute, with the names."
             .to_owned(),
-        columns: vec!["kept as", "bytes", "CPU to write", "all merged", "a minute", "against flamelet"],
+        columns: vec!["kept as", "bytes", "CPU to write", "all merged", "a minute", "memory", "against flamelet"],
         rows: rows.collect(),
         goals: vec![
             format!("at most 12 MB a day: {}", verdict(bytes(ours) <= 12_000_000 * windows / DAY)),
             format!("a day merged in at most 100 ms: {}", verdict(all <= Duration::from_millis(100))),
             format!("a minute in at most 20 ms: {}", verdict(of(&ours.minute) <= Duration::from_millis(20))),
+            format!("at most 16 MB of memory: {}", verdict(memory(ours) <= 16_000_000)),
             format!("writing takes at most 0.05 % of a core: {share:.4} %, {}", verdict(share <= 0.05)),
         ],
     }

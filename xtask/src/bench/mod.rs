@@ -1,5 +1,6 @@
 //! `cargo xtask bench NAME`: compares flamelet with its peers, in one run, interleaved. Each benchmark is a file.
 
+mod adds;
 mod cpu;
 mod formats;
 mod heap;
@@ -8,12 +9,14 @@ mod history;
 mod measure;
 mod open;
 mod page;
+mod real;
 mod record;
 mod statistics;
 mod symbolize;
 mod syscalls;
 mod tools;
 mod view;
+mod wait;
 
 use crate::{Failure, Outcome, run, workspace};
 
@@ -32,16 +35,19 @@ struct Bench {
 }
 
 const BENCHES: &[Bench] = &[
+    Bench { name: "adds", run: adds::run },
     Bench { name: "cpu", run: cpu::run },
     Bench { name: "formats", run: formats::run },
     Bench { name: "heap", run: heap::run },
     Bench { name: "heap-record", run: heap_record::run },
     Bench { name: "history", run: history::run },
     Bench { name: "open", run: open::run },
+    Bench { name: "real", run: real::run },
     Bench { name: "record", run: record::run },
     Bench { name: "symbolize", run: symbolize::run },
     Bench { name: "tools", run: tools::run },
     Bench { name: "view", run: view::run },
+    Bench { name: "wait", run: wait::run },
 ];
 
 /// Returns the names of all benchmarks.

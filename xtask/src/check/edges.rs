@@ -12,6 +12,17 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("flamelet-formats", &["flamelet-profile", "flamelet-unwind"]),
     ("flamelet-store", &["flamelet-profile"]),
     ("flamelet-remote", &["flamelet-profile"]),
+    (
+        "flamelet-collect",
+        &[
+            "flamelet-profile",
+            "flamelet-store",
+            "flamelet-remote",
+            "flamelet-symbol",
+            "flamelet-report",
+            "flamelet-view",
+        ],
+    ),
     ("flamelet-report", &["flamelet-profile", "flamelet-symbol"]),
     ("flamelet-capture", &["flamelet-profile", "flamelet-unwind"]),
     ("flamelet-embed", &[]),
@@ -56,6 +67,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "flamelet-store",
             "flamelet-remote",
             "flamelet-view",
+            "flamelet-collect",
             "flamelet",
             // Embedded, not linked.
             "flamelet-embed",

@@ -48,7 +48,7 @@ pub(crate) fn features() -> Outcome {
     features::check()
 }
 
-/// Checks that the crates that services link compile for other machines.
+/// Checks that the library and the command compile for other machines.
 pub(crate) fn targets(tally: &mut Tally) -> Outcome {
     targets::check(tally)
 }

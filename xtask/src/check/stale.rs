@@ -1,4 +1,5 @@
-//! Documents must not mention files or, in the tables of the architecture, functions that no longer exist.
+//! Documents must not mention files or, in the tables of the architecture, functions that no longer exist. No file may
+//! contain the marks of an unfinished merge.
 
 use std::path::{Path, PathBuf};
 
@@ -17,6 +18,7 @@ const FOLDERS: &[&str] = &[
     "examples/",
     "deploy/",
     "ui/",
+    "recipes/",
     ".ci/",
 ];
 
@@ -42,11 +44,21 @@ pub(super) fn check(tally: &mut Tally) -> Outcome {
             stale.push(format!("{path} has no function {function}, which {} names", document.display()));
         }
     }
+    stale.extend(unfinished_merges());
     if stale.is_empty() {
         println!("   documents: {} checked, every path they mention exists", documents.len());
         return Ok(());
     }
     Err(Failure::failed(stale.join("\n       ")))
+}
+
+/// Files with the lines that git puts around two versions of a text.
+fn unfinished_merges() -> Vec<String> {
+    let mut grep = std::process::Command::new("git");
+    grep.args(["grep", "-lE", "^(<{7}|>{7}) "]).current_dir(workspace::root());
+    // It fails when it finds nothing.
+    let found = run::output(&mut grep).unwrap_or_default();
+    found.lines().map(|name| format!("{name} has the marks of an unfinished merge")).collect()
 }
 
 /// Words between back-quotes or link brackets that look like paths of ours. Patterns and commands are left out.

@@ -26,6 +26,8 @@ const OPTIONS: [&str; 2] = ["--no-crates", "--no-build"];
 /// What is made, and where.
 struct Dist {
     folder: PathBuf,
+    /// The folder with the built programs.
+    programs: PathBuf,
     version: String,
     /// Rust's name of the machine, as in `x86_64-unknown-linux-gnu`.
     target: String,
@@ -39,31 +41,59 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     }
     let [with_crates, with_build] =
         OPTIONS.map(|option| !arguments.iter().any(|argument| argument == option));
-    let dist = Dist::new()?;
+    let dist = Dist::new(workspace::target().join("release"))?;
     if with_crates {
-        dist.package_crates()?;
+        dist.package_crates(Verify::Build)?;
     }
     if with_build {
-        let mut build = workspace::cargo();
-        run::step(
-            "building the command",
-            build.args(["build", "--release", "--locked", "--package", COMMAND]),
-        )?;
+        build_command()?;
     }
-    dist.write("bom.cdx.json", &bill::bill(&dist.metadata, &dist.read("Cargo.lock")?, COMMAND)?)?;
-    dist.write("THIRD-PARTY.txt", &notices::notices(&dist.metadata, COMMAND)?)?;
-    let stage = Stage::new(&dist)?;
-    dist.tarball(&stage)?;
-    deb::build(&dist, &stage)?;
-    dist.checksums()?;
-    trial::try_all(&dist)?;
-    println!("\n{} holds what a release needs", dist.folder.display());
-    Ok(())
+    dist.make()
+}
+
+/// The gate: everything but the builds of all crates from their packages, with the programs that the clean clone has
+/// left, or else a build of them.
+pub(crate) fn gate(programs: &Path) -> Outcome {
+    let has_programs = stage::PROGRAMS.iter().all(|name| programs.join(name).is_file());
+    if !has_programs {
+        build_command()?;
+    }
+    let programs = if has_programs { programs.to_owned() } else { workspace::target().join("release") };
+    let dist = Dist::new(programs)?;
+    dist.package_crates(Verify::Contents)?;
+    dist.make()
+}
+
+fn build_command() -> Outcome {
+    let mut build = workspace::cargo();
+    run::step("building the command", build.args(["build", "--release", "--locked", "--package", COMMAND]))
+}
+
+/// How packages are checked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verify {
+    /// Each is built from its package, as the registry does.
+    Build,
+    /// They can be packaged: versions, files and metadata are there.
+    Contents,
 }
 
 impl Dist {
+    /// Makes everything but the crates, and tries it.
+    fn make(&self) -> Outcome {
+        self.write("bom.cdx.json", &bill::bill(&self.metadata, &self.read("Cargo.lock")?, COMMAND)?)?;
+        self.write("THIRD-PARTY.txt", &notices::notices(&self.metadata, COMMAND)?)?;
+        let stage = Stage::new(self)?;
+        self.tarball(&stage)?;
+        deb::build(self, &stage)?;
+        self.checksums()?;
+        trial::try_all(self)?;
+        println!("\n{} holds what a release needs", self.folder.display());
+        Ok(())
+    }
+
     /// Begins with an empty folder.
-    fn new() -> Result<Self, Failure> {
+    fn new(programs: PathBuf) -> Result<Self, Failure> {
         let target = workspace::host()?;
         let metadata = metadata(&target)?;
         let packages = metadata["packages"].as_array().into_iter().flatten();
@@ -72,7 +102,7 @@ impl Dist {
         let version = version.ok_or_else(|| Failure::failed(format!("cargo knows no {COMMAND}")))?.to_owned();
         let folder = workspace::target().join("dist");
         remake(&folder)?;
-        Ok(Self { folder, version, target, metadata })
+        Ok(Self { folder, programs, version, target, metadata })
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -94,11 +124,12 @@ impl Dist {
         std::fs::write(self.path(name), text).map_err(|error| Failure::failed(format!("{name}: {error}")))
     }
 
-    /// Packages every crate that is published, and builds each from its package. Changes that are not committed are
-    /// allowed, so that this can be tried at any time.
-    fn package_crates(&self) -> Outcome {
+    /// Packages every crate that is published. Changes that are not committed are allowed, so that this can be tried at any
+    /// time.
+    fn package_crates(&self, verify: Verify) -> Outcome {
         let mut cargo = workspace::cargo();
         cargo.args(["package", "--workspace", "--locked", "--allow-dirty"]);
+        cargo.args((verify == Verify::Contents).then_some("--no-verify"));
         let packages = self.metadata["packages"].as_array().into_iter().flatten();
         let own = packages.filter(|package| package["source"].is_null());
         let (published, private): (Vec<&Value>, Vec<&Value>) =
@@ -106,7 +137,7 @@ impl Dist {
         for package in private {
             cargo.args(["--exclude", package["name"].as_str().unwrap_or_default()]);
         }
-        run::step("packaging and building every crate", &mut cargo)?;
+        run::step("packaging every crate", &mut cargo)?;
         std::fs::create_dir_all(self.path("crates")).map_err(|error| Failure::failed(error.to_string()))?;
         for package in published {
             let name = format!("{}-{}.crate", package["name"].as_str().unwrap_or_default(), self.version);

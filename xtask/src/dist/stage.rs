@@ -17,6 +17,9 @@ const DOCUMENTS: [&str; 4] = ["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICEN
 /// Files that were made for the release and come along.
 const MADE: [&str; 2] = ["THIRD-PARTY.txt", "bom.cdx.json"];
 
+/// The programs of the package.
+pub(super) const PROGRAMS: [&str; 2] = ["flamelet", "cargo-flamelet"];
+
 /// A folder with `bin/` and `share/`.
 pub(super) struct Stage {
     pub(super) folder: PathBuf,
@@ -26,7 +29,7 @@ impl Stage {
     pub(super) fn new(dist: &Dist) -> Result<Self, Failure> {
         let stage = Self { folder: workspace::target().join("dist-stage") };
         remake(&stage.folder)?;
-        stage.programs()?;
+        stage.programs(dist)?;
         let flamelet = stage.folder.join("bin/flamelet");
         run::output(Command::new(&flamelet).arg("man").arg(stage.folder.join("share/man/man1")))?;
         for (shell, place) in COMPLETIONS {
@@ -42,10 +45,10 @@ impl Stage {
     }
 
     /// Copies the programs without their debug information, which is ten times their size; names stay.
-    fn programs(&self) -> Outcome {
-        for name in ["flamelet", "cargo-flamelet"] {
+    fn programs(&self, dist: &Dist) -> Outcome {
+        for name in PROGRAMS {
             let to = self.folder.join("bin").join(name);
-            copy(&workspace::target().join("release").join(name), &to)?;
+            copy(&dist.programs.join(name), &to)?;
             run::output(Command::new("objcopy").arg("--strip-debug").arg(&to))?;
         }
         Ok(())

@@ -2,7 +2,9 @@
 //! `cargo xtask gate NAME`.
 
 mod clean_clone;
+mod deploy;
 mod licences;
+mod recipes;
 pub(crate) mod sanitizer;
 mod unoptimized;
 
@@ -22,13 +24,16 @@ struct Gate {
 /// All gates, cheap ones first.
 const GATES: &[Gate] = &[
     Gate { name: "licences", title: "licences and versions", run: licences::check },
+    Gate { name: "deploy", title: "files for containers and clusters", run: deploy::check },
     Gate { name: "docs", title: "documentation", run: |_| check::docs() },
     Gate { name: "features", title: "features", run: |_| check::features() },
+    Gate { name: "recipes", title: "recipes for other servers", run: recipes::check },
     Gate { name: "targets", title: "other machines", run: check::targets },
     Gate { name: "unoptimized", title: "unoptimized build", run: unoptimized::check },
     Gate { name: "sanitizer", title: "address sanitizer", run: sanitizer::check },
     Gate { name: "fuzz", title: "fuzz targets", run: fuzz::gate },
     Gate { name: "clean-clone", title: "README's command in a clean clone", run: clean_clone::check },
+    Gate { name: "dist", title: "packages of a release", run: clean_clone::make_release },
 ];
 
 /// Returns the names of all gates.

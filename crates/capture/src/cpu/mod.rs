@@ -87,8 +87,12 @@ mod session;
 mod signal_mask;
 mod status;
 
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub use engine::pthread_create;
 #[cfg(target_os = "linux")]
 pub use handler::program_action;
 pub use options::{Engine, MAX_FREQUENCY, Options, RecentOptions, Signal};
+#[cfg(target_os = "linux")]
+pub use sampler::thread_began;
 pub use session::{Recent, Session, start, start_recent, status};
 pub use status::Status;

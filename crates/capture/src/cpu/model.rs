@@ -33,12 +33,12 @@ thread_local! {
 
 /// One run.
 struct Model {
-    state: Mutex<State>,
+    state: Mutex<ModelState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct ModelState {
     /// Whose turn it is; `None` before the start and after the end.
     turn: Option<usize>,
     is_running: Vec<bool>,
@@ -91,7 +91,7 @@ impl Path {
     }
 }
 
-impl State {
+impl ModelState {
     /// Decides which thread is next when `thread` has come to a step, or to its end.
     fn choose_next(&mut self, thread: usize) {
         let others = (0..self.is_running.len()).filter(|&other| other != thread && self.is_running[other]);
@@ -114,11 +114,15 @@ impl State {
 }
 
 impl Model {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ModelState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait_for_turn<'a>(&'a self, mut state: MutexGuard<'a, State>, thread: usize) -> MutexGuard<'a, State> {
+    fn wait_for_turn<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, ModelState>,
+        thread: usize,
+    ) -> MutexGuard<'a, ModelState> {
         while state.turn != Some(thread) {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
@@ -126,7 +130,7 @@ impl Model {
     }
 
     /// Lets other threads run, as the path says; then does `step`.
-    fn step<T>(&self, thread: usize, step: impl FnOnce(&mut State) -> T) -> T {
+    fn step<T>(&self, thread: usize, step: impl FnOnce(&mut ModelState) -> T) -> T {
         let mut state = self.state();
         state.steps += 1;
         if state.steps > LONGEST_RUN {
@@ -163,7 +167,7 @@ impl Drop for Ending {
 }
 
 /// Runs `step` as this thread's next step in its model; returns `None` outside a model.
-fn in_model<T>(step: impl FnOnce(&mut State, usize) -> T) -> Option<T> {
+fn in_model<T>(step: impl FnOnce(&mut ModelState, usize) -> T) -> Option<T> {
     let (model, thread) = MODEL.with_borrow(Clone::clone)?;
     Some(model.step(thread, |state| step(state, thread)))
 }
@@ -180,7 +184,7 @@ fn releases(order: Ordering) -> bool {
     matches!(order, Ordering::Release | Ordering::AcqRel | Ordering::SeqCst)
 }
 
-impl State {
+impl ModelState {
     fn loaded(&mut self, thread: usize, place: usize, order: Ordering) {
         if acquires(order) {
             let released = self.released.get(&place).copied().unwrap_or_default();
@@ -238,7 +242,7 @@ macro_rules! modelled {
             }
 
             pub(super) fn load(&self, order: Ordering) -> $value {
-                let load = |state: &mut State, thread| {
+                let load = |state: &mut ModelState, thread| {
                     state.loaded(thread, self.place(), order);
                     self.0.load(order)
                 };
@@ -247,7 +251,7 @@ macro_rules! modelled {
 
             #[allow(dead_code, reason = "each width uses a part")]
             pub(super) fn store(&self, value: $value, order: Ordering) {
-                let store = |state: &mut State, thread| {
+                let store = |state: &mut ModelState, thread| {
                     state.stored(thread, self.place(), order, false);
                     self.0.store(value, order);
                 };
@@ -256,7 +260,7 @@ macro_rules! modelled {
 
             #[allow(dead_code, reason = "each width uses a part")]
             pub(super) fn swap(&self, value: $value, order: Ordering) -> $value {
-                let swap = |state: &mut State, thread| {
+                let swap = |state: &mut ModelState, thread| {
                     state.loaded(thread, self.place(), order);
                     state.stored(thread, self.place(), order, true);
                     self.0.swap(value, order)
@@ -271,7 +275,7 @@ macro_rules! modelled {
                 success: Ordering,
                 failure: Ordering,
             ) -> Result<$value, $value> {
-                let exchange = |state: &mut State, thread| {
+                let exchange = |state: &mut ModelState, thread| {
                     let result = self.0.compare_exchange(old, new, success, failure);
                     state.loaded(thread, self.place(), if result.is_ok() { success } else { failure });
                     if result.is_ok() {
@@ -314,7 +318,7 @@ pub(super) fn explore<S: Send + Sync + 'static>(
 
 /// Runs `check` as a model of one thread, so that an endless loop fails.
 fn alone(check: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
-    let state = State { turn: Some(0), is_running: vec![true], ..State::default() };
+    let state = ModelState { turn: Some(0), is_running: vec![true], ..ModelState::default() };
     MODEL.set(Some((Arc::new(Model { state: Mutex::new(state), changed: Condvar::new() }), 0)));
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(check));
     MODEL.set(None);
@@ -322,7 +326,7 @@ fn alone(check: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
 }
 
 fn run<S: Send + Sync + 'static>(shared: &Arc<S>, works: &[Work<S>], path: Path) -> (Path, Option<String>) {
-    let state = State { path, is_running: vec![true; works.len()], ..State::default() };
+    let state = ModelState { path, is_running: vec![true; works.len()], ..ModelState::default() };
     let model = Arc::new(Model { state: Mutex::new(state), changed: Condvar::new() });
     let threads: Vec<_> = (works.iter().copied().enumerate())
         .map(|(thread, work)| {

@@ -96,7 +96,7 @@ pub struct Options {
     /// The deepest stack that is kept; deeper ones keep their leaf side and count as truncated. While there are other
     /// readers it cannot exceed what they asked for; the profile says so.
     pub max_depth: usize,
-    /// How many samples can wait to be collected (every 5 to 100 ms). Beyond that they are counted as lost. While
+    /// How many samples can wait to be collected (every 5 to 250 ms). Beyond that they are counted as lost. While
     /// there are other readers it cannot exceed what they asked for.
     pub buffered_samples: usize,
     /// The memory that the samples of one reader may take, in bytes. Once half of it is used there is no timeline.

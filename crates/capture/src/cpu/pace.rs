@@ -4,12 +4,17 @@
 //! calls for them: threads that come and go between two looks. Those cannot be seen themselves, but the CPU time that
 //! they add to the process' clock without a sample can. Where looks cost more than the budget allows, they are rarer.
 //! Collecting is cheap, and as frequent as slots fill up.
+//!
+//! Where threads say themselves that they start, looks only find the few that do not, and are rare.
 
 use super::budget::Room;
 use std::time::Duration;
 
 const SHORTEST: Duration = Duration::from_millis(5);
 const LONGEST: Duration = Duration::from_millis(100);
+/// The pauses between looks, and between collections, where threads say themselves that they start.
+const LONGEST_WITH_NEWS: Duration = Duration::from_secs(1);
+const LONGEST_TO_COLLECT_WITH_NEWS: Duration = Duration::from_millis(250);
 /// Looks are never rarer than this, whatever they cost.
 const SLOWEST: Duration = Duration::from_secs(10);
 /// The pause before anything is known: short enough for the slots at the highest frequency.
@@ -51,11 +56,20 @@ pub(super) struct Pace {
     is_hurried: bool,
     /// Threads that were born since the last review.
     born: usize,
+    /// Whether threads say themselves that they start; those that looks find are others.
+    has_news: bool,
 }
 
 impl Pace {
     pub(super) const fn new() -> Self {
-        Self { collect: FIRST, look: FIRST, least: Duration::ZERO, is_hurried: false, born: 0 }
+        let (least, is_hurried, has_news) = (Duration::ZERO, false, false);
+        Self { collect: FIRST, look: FIRST, least, is_hurried, born: 0, has_news }
+    }
+
+    /// Looks rarely if threads say themselves that they start.
+    pub(super) const fn with_news_of_threads(mut self, has_news: bool) -> Self {
+        self.has_news = has_news;
+        self
     }
 
     /// The time until the next round.
@@ -80,10 +94,11 @@ impl Pace {
         if look.samples > look.slots / 8 {
             self.collect = (self.collect / 2).max(SHORTEST);
         } else if look.samples < look.slots / 32 {
-            self.collect = (self.collect * 2).min(LONGEST);
+            let longest = if self.has_news { LONGEST_TO_COLLECT_WITH_NEWS } else { LONGEST };
+            self.collect = (self.collect * 2).min(longest);
         }
         self.look = match look.born {
-            0 => (self.look * 2).min(LONGEST),
+            0 => (self.look * 2).min(if self.has_news { LONGEST_WITH_NEWS } else { LONGEST }),
             // Where one thread was born, more may be, and not all of them live until a late look.
             _ => self.look.min(FIRST),
         };
@@ -122,12 +137,13 @@ impl Pace {
 
     /// Hurries at once where much is missing after only a short time.
     pub(super) fn glanced(&mut self, glance: Review) {
-        self.is_hurried |= glance.misses_samples();
+        self.is_hurried |= glance.misses_samples() && (self.born > 0 || !self.has_news);
     }
 
     /// Hurries while samples are missing, and from then on for as long as threads are born.
     pub(super) fn reviewed(&mut self, review: Review) {
-        self.is_hurried = review.misses_samples() || (self.is_hurried && self.born > 0);
+        let misses = review.misses_samples() && (self.born > 0 || !self.has_news);
+        self.is_hurried = misses || (self.is_hurried && self.born > 0);
         self.born = 0;
     }
 }
@@ -215,6 +231,20 @@ mod tests {
         assert_eq!(pace.pause(), SHORTEST);
         pace.reviewed(second(SECOND));
         assert_eq!(pace.pause(), FIRST);
+    }
+
+    #[test]
+    fn threads_that_say_that_they_start_are_not_looked_for() {
+        let mut pace = Pace::new().with_news_of_threads(true);
+        (0..9).for_each(|_| pace.looked(QUIET));
+        assert_eq!((pace.look_interval(), pace.pause()), (LONGEST_WITH_NEWS, LONGEST_TO_COLLECT_WITH_NEWS));
+        pace.glanced(second(SECOND / 2));
+        pace.reviewed(second(SECOND / 2));
+        assert_eq!(pace.look_interval(), LONGEST_WITH_NEWS, "more looks would find nothing");
+        // Some do not say it, those of a C library for instance.
+        pace.looked(Look { born: 3, ..QUIET });
+        pace.reviewed(second(SECOND / 2));
+        assert_eq!(pace.look_interval(), SHORTEST);
     }
 
     #[test]

@@ -162,6 +162,17 @@ pub(super) fn detach(reader: &Arc<SampleReader>) {
     }
 }
 
+/// Samples the calling thread from now on, if the sampler runs. Meant for the start of a thread: those that nobody
+/// announces are looked for, and may have ended by then.
+pub fn thread_began() {
+    let mut control = control();
+    if let Some(running) = &mut control.running
+        && handler::is_installed()
+    {
+        running.engine.thread_began(threads::this_thread());
+    }
+}
+
 /// Hands all samples taken so far to their readers.
 pub(super) fn flush() {
     control().catch_up();
@@ -207,6 +218,7 @@ static AT_FORK: Handlers = Handlers::in_child(|| {
 /// In a child, before it takes samples itself: forgets what it inherited.
 fn forget_parent() {
     handler::forget_parent();
+    engine::forget_parent();
     COLLECTOR_NANOS.store(0, Ordering::Relaxed);
 }
 
@@ -267,11 +279,12 @@ impl Control {
         let budget = Budget::new(self.totals(now));
         let frequency = options.frequency;
         let reviewed_sampled_nanos = self.collected.sampled_nanos;
+        let pace = Pace::new().with_news_of_threads(engine.hears_of_threads());
         self.running = Some(Running {
             engine,
             frequency,
             budget,
-            pace: Pace::new(),
+            pace,
             looked_at: now.time,
             reviewed: now,
             reviewed_sampled_nanos,

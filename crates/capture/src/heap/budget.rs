@@ -123,7 +123,7 @@ pub fn measure<R>(work: impl FnOnce() -> R) -> (R, Usage) {
     let _ = live::refresh();
     let mut counting = Counting::default();
     let (result, stopped) = {
-        let running = Running::start(&mut counting);
+        let running = RunningCount::start(&mut counting);
         drop(std::hint::black_box(Box::new(1u8)));
         assert!(
             running.allocations() > 0,
@@ -213,12 +213,12 @@ impl Counting {
 }
 
 /// While this lives the thread counts into `counting`. A nested one adds its counts to the outer one.
-struct Running {
+struct RunningCount {
     counting: *mut Counting,
     outer: *mut Counting,
 }
 
-impl Running {
+impl RunningCount {
     fn start(counting: &mut Counting) -> Self {
         let counting = ptr::from_mut(counting);
         let outer = RUNNING.replace(counting);
@@ -238,7 +238,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningCount {
     fn drop(&mut self) {
         RUNNING.set(self.outer);
         thread::set_counting(!self.outer.is_null());
@@ -271,7 +271,7 @@ pub(super) fn allocated(size: usize) {
     let mut frames = [0; 128];
     let unwound = live::unwind_here(&mut frames);
     let frames = &frames[2.min(unwound.depth)..unwound.depth];
-    // SAFETY: the struct outlives the `Running` that set the pointer; only this thread uses it, and not from
+    // SAFETY: the struct outlives the `RunningCount` that set the pointer; only this thread uses it, and not from
     // within itself, because `Inside` was entered first here.
     let counting = unsafe { &mut *counting };
     counting.allocations += 1;

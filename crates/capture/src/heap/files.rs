@@ -28,11 +28,14 @@ pub(super) struct NewFile<'a> {
 }
 
 impl<'a> NewFile<'a> {
-    /// Creates a file beside `path`.
+    /// Creates a file beside `path`, and the folder if it is missing.
     pub(super) fn create(path: &'a Path) -> io::Result<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         if !std::fs::metadata(path).map_or(true, |metadata| metadata.is_file()) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a file"));
+        }
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            std::fs::create_dir_all(folder)?;
         }
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let made = with_ending(path, &format!(".new-{}-{number}", std::process::id()));
@@ -93,6 +96,11 @@ mod tests {
         assert_eq!(std::fs::read(previous_file(&path)).expect("the one before"), b"second");
         assert_eq!(std::fs::read_dir(&folder).expect("a folder").count(), 2);
         assert!(NewFile::create(&folder).is_err());
+        let deep = folder.join("made/on/demand/heap.ledger");
+        NewFile::create(&deep).expect("made").put_in_place(|_| true).expect("renamed");
+        assert!(deep.is_file());
+        let below_file = path.join("heap.ledger");
+        assert!(NewFile::create(&below_file).is_err(), "a file is no folder");
         std::fs::remove_dir_all(&folder).expect("removed");
     }
 }

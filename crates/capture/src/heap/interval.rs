@@ -46,6 +46,12 @@ pub(super) fn next_distance(state: &mut u64, mean: u64) -> i64 {
     (-uniform.ln() * mean as f64) as i64
 }
 
+/// Returns the power of two that is nearest to a mean, as jemalloc samples.
+pub(super) fn nearest_power(mean: u64) -> usize {
+    let below = mean.max(1).ilog2();
+    (below + u32::from(mean - (1 << below) > (1 << below) / 2)) as usize
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,6 +63,11 @@ mod tests {
         assert_eq!(whole_objects(tiny.objects as i64), 524_289);
         // One byte in one: everything is sampled with 1 - 1/e per byte.
         assert_eq!(whole_objects(Weight::of(64, 1).objects as i64), 1);
+    }
+
+    #[test]
+    fn the_nearest_power_of_two() {
+        assert_eq!([1, 2, 3, 512 << 10, 600_000, 1_000_000].map(nearest_power), [0, 1, 1, 19, 19, 20]);
     }
 
     #[test]

@@ -30,6 +30,8 @@
 
 mod alloc;
 pub mod budget;
+#[cfg(target_env = "gnu")]
+pub mod c;
 mod cgroup;
 mod context;
 mod emergency;
@@ -66,6 +68,15 @@ pub fn is_installed() -> bool {
     let before = thread::position();
     drop(std::hint::black_box(Box::new(0u64)));
     thread::position() != before
+}
+
+/// Returns whether what C code allocates is known to go unseen.
+fn misses_c() -> bool {
+    #[cfg(target_env = "gnu")]
+    if c::is_installed() {
+        return false;
+    }
+    jemalloc::sampling().is_none()
 }
 
 /// Returns whether allocations are being sampled, by [`Alloc`] or by [`jemalloc`] itself.

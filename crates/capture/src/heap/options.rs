@@ -4,7 +4,7 @@ use super::files::NewFile;
 use super::ledger::{Capacity, Field};
 use super::thread::Inside;
 use super::tracker::Tracker;
-use super::{emergency, live, modules, thread, tracker, watch};
+use super::{emergency, interval, live, modules, thread, tracker, watch};
 use crate::{Error, ErrorKind, Result};
 use flamelet_unwind::fork::{self, Handlers, Lock, Part};
 use std::path::{Path, PathBuf};
@@ -29,7 +29,8 @@ pub(super) fn longest_file() -> u64 {
 #[derive(Clone, Debug)]
 #[must_use = "nothing is sampled before `start`"]
 pub struct Options {
-    mean: u64,
+    /// [`DEFAULT_MEAN`] unless it was chosen.
+    mean: Option<u64>,
     live_blocks: usize,
     sites: usize,
     stack_bytes: usize,
@@ -43,7 +44,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            mean: DEFAULT_MEAN,
+            mean: None,
             live_blocks: 64 << 10,
             sites: 16 << 10,
             stack_bytes: 8 << 20,
@@ -64,7 +65,7 @@ impl Options {
 
     /// Sets the mean distance between samples in bytes: 1 to see nearly everything, up to 2^40.
     pub fn mean(mut self, bytes: u64) -> Self {
-        self.mean = bytes;
+        self.mean = Some(bytes);
         self
     }
 
@@ -134,11 +135,12 @@ impl Options {
     /// recovery file are made only once, at the first start.
     pub fn start(&self) -> Result<()> {
         self.prepare()?;
-        thread::set_mean(self.mean);
+        thread::set_mean(self.chosen_mean());
         Ok(())
     }
 
-    /// Starts sampling with nothing counted yet, unless it is running already; returns whether it did.
+    /// Starts sampling with nothing counted yet, unless it is running already; returns whether it did. Fails if it is
+    /// running with other settings than these.
     pub fn start_unless_running(&self) -> Result<bool> {
         let _starting = STARTING.lock();
         if super::is_running() {
@@ -147,10 +149,10 @@ impl Options {
                                starts";
                 return Err(Error::new(ErrorKind::InvalidOption, message));
             }
-            return Ok(false);
+            return self.check_running_mean().map(|()| false);
         }
         self.prepare_alone()?;
-        thread::set_mean(self.mean);
+        thread::set_mean(self.chosen_mean());
         super::reset();
         Ok(true)
     }
@@ -186,7 +188,7 @@ impl Options {
             new.put_in_place(|_| true).map_err(denied_path(path))?;
         }
         tracker.keeps_ends.store(self.keeps_ends, Ordering::Relaxed);
-        tracker.ledger.set(Field::Mean, self.mean);
+        tracker.ledger.set(Field::Mean, self.chosen_mean());
         modules::refresh(&tracker.ledger)?;
         if let Some(path) = &self.emergency_file {
             emergency::prepare(path, &tracker.ledger).map_err(denied_path(path))?;
@@ -203,11 +205,28 @@ impl Options {
     }
 
     pub(super) fn chosen_mean(&self) -> u64 {
-        self.mean
+        self.mean.unwrap_or(DEFAULT_MEAN)
+    }
+
+    /// A process has one heap: a mean that was chosen must be the one that it is sampled with.
+    fn check_running_mean(&self) -> Result<()> {
+        let running = tracker::tracker().map_or(0, |tracker| tracker.ledger.get(Field::Mean));
+        // jemalloc's own sampling takes the nearest power of two.
+        let is_same = |mean: u64| mean == running || 1 << interval::nearest_power(mean) == running;
+        match self.mean {
+            Some(mean) if !is_same(mean) => {
+                let message = format!(
+                    "the heap is already being sampled, one byte in {running}; change that with \
+                     `flamelet::heap::set_mean({mean})`, not with a second builder"
+                );
+                Err(Error::new(ErrorKind::InvalidOption, message))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn check(&self) -> Result<()> {
-        check_mean(self.mean)?;
+        check_mean(self.chosen_mean())?;
         let invalid = |message: String| Err(Error::new(ErrorKind::InvalidOption, message));
         if !(0.01..=1.0).contains(&self.threshold) {
             return invalid(format!("invalid threshold {}; use 0.01 to 1", self.threshold));

@@ -39,7 +39,7 @@ pub(super) struct Settings {
 }
 
 struct Limit {
-    kind: Kind,
+    kind: WatchedLimit,
     thresholds: Thresholds,
 }
 
@@ -55,7 +55,7 @@ struct Thresholds {
     last: AtomicU64,
 }
 
-enum Kind {
+enum WatchedLimit {
     Cgroup(Cgroup),
     AddressSpace,
     Named(u64),
@@ -66,9 +66,9 @@ pub(super) fn start(settings: Settings) {
     if watched().is_some() {
         return;
     }
-    let cgroups = cgroup::with_limits().into_iter().map(Kind::Cgroup);
-    let named = settings.named.map(Kind::Named);
-    let kinds = cgroups.chain([Kind::AddressSpace]).chain(named);
+    let cgroups = cgroup::with_limits().into_iter().map(WatchedLimit::Cgroup);
+    let named = settings.named.map(WatchedLimit::Named);
+    let kinds = cgroups.chain([WatchedLimit::AddressSpace]).chain(named);
     let limits = kinds.filter_map(|kind| {
         let limit = kind.limit()?;
         Some(Limit { kind, thresholds: Thresholds::new(settings.threshold, limit) })
@@ -92,9 +92,9 @@ pub(super) fn describe() -> Vec<String> {
     let describe = |limit: &Limit| {
         let bytes = limit.kind.limit().unwrap_or(0);
         match &limit.kind {
-            Kind::Cgroup(_) => format!("control group {bytes} bytes"),
-            Kind::AddressSpace => format!("address space {bytes} bytes"),
-            Kind::Named(_) => format!("configured {bytes} bytes"),
+            WatchedLimit::Cgroup(_) => format!("control group {bytes} bytes"),
+            WatchedLimit::AddressSpace => format!("address space {bytes} bytes"),
+            WatchedLimit::Named(_) => format!("configured {bytes} bytes"),
         }
     };
     watched().map_or_else(Vec::new, |limits| limits.iter().map(describe).collect())
@@ -182,7 +182,7 @@ impl Thresholds {
     }
 }
 
-impl Kind {
+impl WatchedLimit {
     fn limit(&self) -> Option<u64> {
         match self {
             Self::Cgroup(cgroup) => cgroup.limit(),

@@ -6,6 +6,9 @@ use crate::threads;
 /// Longer contexts are cut at a label.
 const MAX_BYTES: usize = 1024;
 
+/// Labels that no two requests share. The tables count since the start of the process, and would fill up with them.
+const OF_ONE_REQUEST: [&str; 2] = ["trace_id", "span_id"];
+
 /// The longest context, in words.
 pub(crate) const MAX_WORDS: usize = 1 + MAX_BYTES / 8;
 
@@ -29,11 +32,18 @@ impl ContextWords {
         text.push(b"thread", &name[..length]);
         if labels != 0 {
             // The table of labels is behind a lock that this very thread may hold.
-            for (name, value) in labels::try_resolve(labels).iter().flat_map(LabelSet::iter) {
-                text.push(name.as_bytes(), value.as_bytes());
+            if let Some(labels) = labels::try_resolve(labels) {
+                text.push_labels(&labels);
             }
         }
         text
+    }
+
+    /// Adds all labels but those of a single request.
+    pub(crate) fn push_labels(&mut self, labels: &LabelSet) {
+        for (name, value) in labels.iter().filter(|(name, _)| !OF_ONE_REQUEST.contains(name)) {
+            self.push(name.as_bytes(), value.as_bytes());
+        }
     }
 
     pub(crate) fn push(&mut self, name: &[u8], value: &[u8]) {
@@ -88,6 +98,13 @@ mod tests {
         let pairs = parse(text.words());
         let expected = [("thread", "worker-3"), ("route", "/k\u{e4}se"), ("empty", "")];
         assert_eq!(pairs, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
+
+    #[test]
+    fn ids_of_one_request_are_left_out() {
+        let mut text = ContextWords::new();
+        text.push_labels(&LabelSet::new([("route", "/a"), ("span_id", "00f0"), ("trace_id", "4bf9")]));
+        assert_eq!(parse(text.words()), [("route".to_owned(), "/a".to_owned())]);
     }
 
     #[test]

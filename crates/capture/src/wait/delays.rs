@@ -1,6 +1,7 @@
 //! The table of waits: how often and how long, by stack.
 
 use std::io;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustc_hash::FxHashMap;
@@ -54,6 +55,22 @@ impl StackNumber {
     }
 }
 
+/// A set of labels in a [`Delays`]. Unlike the number of a `LabelSet`, it is valid forever.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ContextNumber(u32);
+
+impl ContextNumber {
+    pub(crate) const NONE: Self = Self(0);
+
+    pub(crate) fn from_raw(number: u32) -> Self {
+        Self(number)
+    }
+
+    pub(crate) fn raw(self) -> u32 {
+        self.0
+    }
+}
+
 /// What a sampled wait stands for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Weight {
@@ -91,6 +108,15 @@ impl Delays {
         })
     }
 
+    /// Returns the table in a cell, which is made if there is none yet; `None` if there is no memory for it.
+    pub(crate) fn in_cell(cell: &OnceLock<Option<Self>>) -> Option<&Self> {
+        if cell.get().is_none() {
+            // Not `get_or_init`: where one thread is inside of that while another forks, the child waits for ever.
+            let _ = cell.set(Self::new().ok());
+        }
+        cell.get()?.as_ref()
+    }
+
     /// Returns the number of a stack.
     pub(crate) fn stack(&self, frames: &[u64]) -> StackNumber {
         StackNumber(self.stacks.number(&frames[..frames.len().min(MAX_FRAMES)]))
@@ -116,12 +142,25 @@ impl Delays {
         labels: &labels::LabelSet,
         weight: Weight,
     ) {
+        self.add_in_context(stack, other, self.context(labels), weight);
+    }
+
+    /// Returns the number of these labels.
+    pub(crate) fn context(&self, labels: &labels::LabelSet) -> ContextNumber {
         let mut words = ContextWords::new();
-        for (name, value) in labels.iter() {
-            words.push(name.as_bytes(), value.as_bytes());
-        }
-        let context = self.contexts.number(words.words());
-        self.count(self.row(stack, other, context), weight);
+        words.push_labels(labels);
+        ContextNumber(self.contexts.number(words.words()))
+    }
+
+    /// Like [`Self::add_labelled`], with labels whose number is known.
+    pub(crate) fn add_in_context(
+        &self,
+        stack: StackNumber,
+        other: StackNumber,
+        context: ContextNumber,
+        weight: Weight,
+    ) {
+        self.count(self.row(stack, other, context.0), weight);
     }
 
     fn count(&self, row: Option<usize>, weight: Weight) {

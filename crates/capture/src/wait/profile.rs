@@ -65,12 +65,12 @@ pub fn add_stack(mapped: &mut Mapped, frames: &[u64], missing: &str) -> StackId 
 }
 
 /// Makes a profile of `rows` with Go's two values: how many waits, whose name is `count`, and their `delay`.
-/// `label` adds a label to a row.
+/// `more` adds labels to a row.
 pub fn profile(
     rows: &Rows,
     side: Side,
     count: &str,
-    label: impl Fn(&Row) -> Option<(&'static str, &'static str)>,
+    more: impl Fn(&Row) -> Vec<(&'static str, &'static str)>,
 ) -> Profile {
     let mut mapped = Mapped::new(&[(count, "count"), ("delay", "nanoseconds")]);
     mapped.builder().set_period(count, "count", 1);
@@ -84,7 +84,7 @@ pub fn profile(
         let builder = mapped.builder();
         let own = row.labels.iter().filter(|(_, value)| !value.is_empty());
         let mut labels: Vec<_> = own.map(|(name, value)| builder.text_label(name, value)).collect();
-        labels.extend(label(row).map(|(name, value)| builder.text_label(name, value)));
+        labels.extend(more(row).into_iter().map(|(name, value)| builder.text_label(name, value)));
         let labels = builder.labels(&labels);
         builder.merge_sample(stack, labels, &[row.count(), row.nanos()]);
     }

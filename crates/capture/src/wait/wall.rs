@@ -3,11 +3,12 @@
 //! Threads are looked at many times a second. One that has used CPU time since the last look is asked for its stack; one
 //! that has not is where it was, and is booked there without being disturbed.
 
-use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use flamelet_profile::Profile;
+use rustc_hash::FxHashMap;
 
+use super::calls::Call;
 use super::profile::{Mapped, add_stack};
 use super::stacks;
 use crate::threads::{Listed, Listing, Tid};
@@ -22,6 +23,13 @@ const MOST_STACKS: usize = 50_000;
 /// A thread that did not answer, because it blocks signals for instance, is asked again after so many looks.
 const ASK_AGAIN_AFTER: u32 = 64;
 
+/// A thread that has not run for so many looks is then looked at once in [`STILL_EVERY`].
+const STILL_LONG: u64 = 8;
+const STILL_EVERY: u64 = 4;
+
+/// Listing the threads takes no more than one part in so many of the time.
+const LIST_RARELY: u64 = 250;
+
 /// A thread that used no more CPU time than this since the last look has not left its system call.
 const STILL: u64 = 10_000;
 
@@ -29,10 +37,24 @@ const STILL: u64 = 10_000;
 pub struct WallClock {
     listing: Listing,
     listed: Vec<Listed>,
-    threads: HashMap<Listed, Seen>,
-    rows: HashMap<Row, (u64, u64)>,
+    /// How many looks there were.
+    looks: u64,
+    /// When they were listed, and how long that took: the more threads, the rarer.
+    listed_at: u64,
+    listing_nanos: u64,
+    threads: FxHashMap<Listed, Seen>,
+    rows: Vec<Booked>,
+    /// The places of rows.
+    places: FxHashMap<Row, usize>,
     started: Instant,
     lost: u64,
+}
+
+/// A row, how often it was seen, and for how many nanoseconds.
+struct Booked {
+    row: Row,
+    count: u64,
+    nanos: u64,
 }
 
 /// What is known about a thread.
@@ -40,8 +62,15 @@ struct Seen {
     name: String,
     cpu: u64,
     at: u64,
+    /// The look at which it was last booked, and the one since which it has not run.
+    look: u64,
+    still_since: u64,
     stack: Vec<u64>,
+    /// The system call that it sits in; the outer `None` if nobody has asked since it ran.
+    call: Option<Option<Call>>,
     is_running: bool,
+    /// The row that it was booked to, as long as nothing of that has changed.
+    place: Option<usize>,
     /// How many looks it is not asked, because it did not answer.
     silent_for: u32,
 }
@@ -50,6 +79,7 @@ struct Seen {
 struct Row {
     stack: Vec<u64>,
     thread: String,
+    call: Option<Call>,
     is_running: bool,
 }
 
@@ -61,25 +91,60 @@ impl WallClock {
         let listing = listing
             .map_err(|error| Error::new(ErrorKind::Denied, format!("cannot list the threads: {error}")))?;
         let started = Instant::now();
-        let (threads, rows) = (HashMap::new(), HashMap::new());
-        Ok(Self { listing, listed: Vec::new(), threads, rows, started, lost: 0 })
+        Ok(Self {
+            listing,
+            listed: Vec::new(),
+            looks: 0,
+            listed_at: 0,
+            listing_nanos: 0,
+            threads: FxHashMap::default(),
+            rows: Vec::new(),
+            places: FxHashMap::default(),
+            started,
+            lost: 0,
+        })
     }
 
     /// Looks at all threads once, and books the time since the last look.
     pub fn look(&mut self) {
-        self.listing.read(&mut self.listed);
+        self.looks += 1;
+        self.list();
         let (mut asked, now) = (0, clock::monotonic_nanos());
         for at in 0..self.listed.len() {
             let listed = self.listed[at];
+            if self.threads.get(&listed).is_some_and(|seen| seen.may_wait(self.looks)) {
+                continue;
+            }
             let cpu = clock::read(thread_clock(listed.tid));
+            // It has ended since it was listed.
+            if cpu == 0 {
+                continue;
+            }
             let still = self.threads.get(&listed).filter(|seen| cpu.saturating_sub(seen.cpu) <= STILL);
             let is_known = still.is_some_and(|seen| !seen.stack.is_empty());
+            if is_known {
+                self.ask_call(listed);
+            }
             if !is_known && asked < MOST_ASKED && self.may_answer(listed) {
                 asked += 1;
                 self.ask(listed, cpu, now);
+                self.book(listed, cpu, now);
+                self.forgive_handler(listed);
+            } else {
+                self.book(listed, cpu, now);
             }
-            self.book(listed, cpu, now);
         }
+    }
+
+    /// Lists the threads, unless that takes so long that it is to wait for a later look.
+    fn list(&mut self) {
+        let now = clock::monotonic_nanos();
+        if now.saturating_sub(self.listed_at) < self.listing_nanos * LIST_RARELY {
+            return;
+        }
+        self.listing.read(&mut self.listed);
+        self.listed_at = clock::monotonic_nanos();
+        self.listing_nanos = self.listed_at - now;
         let listed = &self.listed;
         self.threads.retain(|thread, _| listed.binary_search(thread).is_ok());
     }
@@ -91,14 +156,26 @@ impl WallClock {
         seen.silent_for == 0
     }
 
+    /// Asks the kernel for the system call of a thread that has not run since the last look. Not sooner: a thread that was
+    /// just asked for its stack runs.
+    fn ask_call(&mut self, thread: Listed) {
+        if let Some(seen) = self.threads.get_mut(&thread).filter(|seen| seen.call.is_none()) {
+            (seen.call, seen.place) = (Some(Call::of(thread.tid)), None);
+        }
+    }
+
     /// Asks a thread for its stack.
     fn ask(&mut self, thread: Listed, cpu: u64, now: u64) {
         let seen = self.threads.entry(thread).or_insert_with(|| Seen {
             name: name_of(thread.tid),
             cpu,
             at: now,
+            look: self.looks,
+            still_since: self.looks,
             stack: Vec::new(),
+            call: None,
             is_running: false,
+            place: None,
             silent_for: 0,
         });
         // They answer to no signal.
@@ -107,9 +184,17 @@ impl WallClock {
         }
         // A thread that does not answer keeps its last stack: most likely it is there.
         let mut frames = Vec::new();
+        (seen.call, seen.place) = (None, None);
         match stacks::take(thread.tid, &mut frames) {
             true => seen.stack = frames,
             false => seen.silent_for = ASK_AGAIN_AFTER,
+        }
+    }
+
+    /// The handler itself uses some time, which must not look like work at the next look.
+    fn forgive_handler(&mut self, thread: Listed) {
+        if let Some(seen) = self.threads.get_mut(&thread) {
+            seen.cpu = clock::read(thread_clock(thread.tid));
         }
     }
 
@@ -121,32 +206,42 @@ impl WallClock {
         }
         let used = cpu.saturating_sub(seen.cpu);
         let passed = now.saturating_sub(seen.at);
-        seen.is_running = used * 2 > passed;
-        // The handler itself uses some time, which must not look like work at the next look.
-        seen.cpu = clock::read(thread_clock(thread.tid));
-        seen.at = now;
+        let looks = std::mem::replace(&mut seen.look, self.looks).abs_diff(self.looks);
+        if used > STILL {
+            seen.still_since = self.looks;
+        }
+        let is_running = used * 2 > passed;
+        if is_running != seen.is_running {
+            (seen.is_running, seen.place) = (is_running, None);
+        }
+        (seen.cpu, seen.at) = (cpu, now);
         if passed == 0 {
             return;
         }
-        let row = Row { stack: seen.stack.clone(), thread: seen.name.clone(), is_running: seen.is_running };
-        if self.rows.len() >= MOST_STACKS && !self.rows.contains_key(&row) {
-            self.lost += 1;
-            return;
+        if seen.place.is_none() {
+            seen.place = place(&mut self.rows, &mut self.places, seen);
         }
-        let (count, nanos) = self.rows.entry(row).or_default();
-        *count += 1;
-        *nanos += passed;
+        match seen.place.and_then(|at| self.rows.get_mut(at)) {
+            Some(booked) => {
+                booked.count += looks;
+                booked.nanos += passed;
+            }
+            None => self.lost += 1,
+        }
     }
 
     /// Ends it. `is_idle` says of a stack, leaf first, whether its thread has nothing to do; such threads are set aside,
     /// and a comment counts them.
-    pub fn finish(self, is_idle: impl Fn(&[u64]) -> bool) -> Profile {
+    pub fn finish(mut self, is_idle: impl Fn(&[u64]) -> bool) -> Profile {
+        // Threads that were not looked at of late, too.
+        self.threads.values_mut().for_each(|seen| seen.still_since = self.looks);
+        self.look();
         let mut mapped = Mapped::new(&[("samples", "count"), ("wall", "nanoseconds")]);
         mapped.builder().set_period("wall", "nanoseconds", 1);
         let duration = self.started.elapsed();
         mapped.builder().header_mut().duration_nanos = i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX);
         let (mut idle, mut idle_nanos) = (0u64, 0u64);
-        for (row, (count, nanos)) in &self.rows {
+        for Booked { row, count, nanos } in &self.rows {
             if !row.is_running && is_idle(&row.stack) {
                 idle += count;
                 idle_nanos += nanos;
@@ -155,7 +250,9 @@ impl WallClock {
             let stack = add_stack(&mut mapped, &row.stack, "[no answer]");
             let builder = mapped.builder();
             let state = if row.is_running { "running" } else { "waiting" };
-            let labels = [builder.text_label("thread", &row.thread), builder.text_label("state", state)];
+            let mut labels =
+                vec![builder.text_label("thread", &row.thread), builder.text_label("state", state)];
+            labels.extend(row.call.map(|call| builder.text_label("syscall", &call.name())));
             let labels = builder.labels(&labels);
             let value = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
             builder.merge_sample(stack, labels, &[value(*count), value(*nanos)]);
@@ -172,16 +269,43 @@ impl WallClock {
 
     /// Returns all stacks that were seen.
     pub fn stacks(&self) -> impl Iterator<Item = &[u64]> {
-        self.rows.keys().map(|row| &row.stack[..])
+        self.rows.iter().map(|booked| &booked.row.stack[..])
     }
 }
 
+impl Seen {
+    /// Returns whether a thread need not be looked at: it has not run for long, and others are looked at in its place.
+    fn may_wait(&self, look: u64) -> bool {
+        look - self.still_since > STILL_LONG && look - self.look < STILL_EVERY
+    }
+}
+
+/// Returns the row for what is known about a thread; `None` if there are too many.
+fn place(rows: &mut Vec<Booked>, places: &mut FxHashMap<Row, usize>, seen: &Seen) -> Option<usize> {
+    let row = Row {
+        stack: seen.stack.clone(),
+        thread: seen.name.clone(),
+        call: seen.call.flatten().filter(|_| !seen.is_running),
+        is_running: seen.is_running,
+    };
+    if let Some(&known) = places.get(&row) {
+        return Some(known);
+    }
+    if rows.len() >= MOST_STACKS {
+        return None;
+    }
+    rows.push(Booked { row: row.clone(), count: 0, nanos: 0 });
+    places.insert(row, rows.len() - 1);
+    Some(rows.len() - 1)
+}
+
 /// Returns the clock of a thread's CPU time.
-fn thread_clock(thread: Tid) -> libc::clockid_t {
+pub(super) fn thread_clock(thread: Tid) -> libc::clockid_t {
     (!thread << 3) | 6
 }
 
-fn name_of(thread: Tid) -> String {
+/// Returns the name of a thread of this process; empty if it has ended.
+pub(super) fn name_of(thread: Tid) -> String {
     let name = std::fs::read_to_string(format!("/proc/self/task/{thread}/comm")).unwrap_or_default();
     name.trim_end().to_owned()
 }

@@ -29,7 +29,7 @@ pub(crate) struct ComparedArgs<T: Takes> {
 impl<T: Takes> ComparedArgs<T> {
     /// Returns how these sources are opened.
     pub(crate) fn source(&self, sources: Vec<String>) -> SourceOptions {
-        SourceOptions { range: self.range.range(), ..self.read.options(sources) }
+        SourceOptions { range: self.range.range(), which: self.range.which(), ..self.read.options(sources) }
     }
 
     /// Writes the answer; `produce` gets whether to write JSON.

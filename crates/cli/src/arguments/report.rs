@@ -52,7 +52,11 @@ impl<T: Takes> ReportArgs<T> {
     pub(crate) fn job(&self, question: Question, sources: &[String], json: bool) -> Job {
         Job {
             question,
-            source: SourceOptions { range: self.range.range(), ..self.source.options(sources.to_vec()) },
+            source: SourceOptions {
+                range: self.range.range(),
+                which: self.range.which(),
+                ..self.source.options(sources.to_vec())
+            },
             options: self.options.options.clone(),
             output: self.output.output.clone(),
             json,

@@ -7,6 +7,7 @@ use flamelet_profile::Limits;
 use flamelet_profile::budget::parse_size;
 
 use super::values::existing_path;
+use crate::profiles::collected::Which;
 use crate::profiles::fetch::{self, FetchOptions};
 use crate::profiles::history::{Range, parse_moment};
 use crate::profiles::{SourceOptions, SymbolOptions};
@@ -54,9 +55,19 @@ pub(crate) struct RangeArgs {
     /// Until when [default: now]
     #[arg(long, value_name = "TIME", value_parser = parse_moment, allow_hyphen_values = true, help_heading = "History")]
     to: Option<i64>,
+    /// Of the folder or bucket of `flamelet collect`: which service
+    #[arg(long, value_name = "NAME", help_heading = "History")]
+    service: Option<String>,
+    /// Of the folder or bucket of `flamelet collect`: which profile, such as cpu or heap [default: cpu]
+    #[arg(long, value_name = "NAME", help_heading = "History")]
+    profile: Option<String>,
 }
 
 impl RangeArgs {
+    pub(crate) fn which(&self) -> Which {
+        Which { service: self.service.clone(), profile: self.profile.clone() }
+    }
+
     pub(crate) fn range(&self) -> Range {
         Range { from: self.from, to: self.to }
     }
@@ -155,8 +166,7 @@ impl FetchArgs {
             tls_cert: self.tls_cert.clone(),
             tls_key: self.tls_key.clone(),
             insecure: self.insecure,
-            max_bytes: 0,
-            follows_no_redirects: false,
+            ..FetchOptions::default()
         }
     }
 }

@@ -7,6 +7,7 @@ mod yours;
 use std::borrow::Cow;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use flamelet_profile::{Granularity, Profile, filter, pprof};
 use flamelet_report::by::Grouping;
@@ -82,7 +83,8 @@ impl Question {
     /// Returns whether the answer uses frames that the profile itself marks to be dropped: they say what your code makes
     /// the allocator do.
     fn uses_dropped_frames(&self) -> bool {
-        matches!(self, Self::Explain { .. } | Self::By(Grouping::Yours | Grouping::Line, _))
+        let is_page = matches!(self, Self::Flame(Picture::Html, _));
+        is_page || matches!(self, Self::Explain { .. } | Self::By(Grouping::Yours | Grouping::Line, _))
     }
 
     /// Returns whether the answer is text for people; the others are file formats.
@@ -146,8 +148,25 @@ pub(crate) fn answer_to(
     if is_text {
         output::text::keep_rows_apart(&mut profile, destination);
     }
+    let question = &with_whole_profile(question, &mut profile, ask)?;
     let report = report(question, profile, ask)?;
     write(is_text, destination, |out| answer(question, report, ask, out))
+}
+
+/// Drops the frames that the profile of a page marks to be dropped, and keeps the whole profile for the page's summary.
+fn with_whole_profile<'q>(
+    question: &'q Question,
+    profile: &mut Profile,
+    ask: &Ask<'_>,
+) -> Result<Cow<'q, Question>> {
+    let Question::Flame(Picture::Html, options) = question else { return Ok(Cow::Borrowed(question)) };
+    if profile.header.drop_frames.is_empty() {
+        return Ok(Cow::Borrowed(question));
+    }
+    let whole = Report::new(profile.clone(), ask.options, question.command())?.into_profile();
+    profile.drop_uninteresting()?;
+    let options = FlameOptions { whole: Some(Arc::new(whole)), ..FlameOptions::clone(options) };
+    Ok(Cow::Owned(Question::Flame(Picture::Html, Box::new(options))))
 }
 
 /// Writes the text that answers a question about a profile that is already open, escaped.

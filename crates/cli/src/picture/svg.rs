@@ -19,7 +19,7 @@ struct Element<'s> {
 impl Drawing {
     /// Returns the drawing, or `None` if the file has no size.
     pub(super) fn read(svg: &str) -> Option<Self> {
-        let mut reader = Reader { shapes: Vec::new(), moved: Vec::new(), hidden: 0, size: None };
+        let mut reader = SvgReader { shapes: Vec::new(), moved: Vec::new(), hidden: 0, size: None };
         let mut rest = svg;
         while let Some(element) = next(&mut rest) {
             reader.take(&element);
@@ -55,7 +55,7 @@ fn end_of_tag(text: &str) -> Option<usize> {
     })
 }
 
-struct Reader {
+struct SvgReader {
     shapes: Vec<Shape>,
     /// How far each open group moves what is inside.
     moved: Vec<(f32, f32)>,
@@ -64,7 +64,7 @@ struct Reader {
     size: Option<(f32, f32)>,
 }
 
-impl Reader {
+impl SvgReader {
     fn take(&mut self, element: &Element<'_>) {
         let is_closed = element.attributes.ends_with('/');
         match element.name {

@@ -5,6 +5,8 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use flamelet_remote::push::Answer;
+use flamelet_remote::read::Stored;
 use ureq::http::Uri;
 use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
 
@@ -29,6 +31,41 @@ pub(crate) struct FetchOptions {
     pub(crate) max_bytes: u64,
     /// Take an answer that leads to another address as a failure.
     pub(crate) follows_no_redirects: bool,
+    /// What a message says that may help.
+    pub(crate) advice: Advice,
+}
+
+/// Where the user has the options: what messages name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Advice {
+    /// Flags of a command.
+    #[default]
+    Flags,
+    /// Keys of a collector's configuration.
+    Configuration,
+}
+
+impl Advice {
+    fn wait_longer(self) -> &'static str {
+        match self {
+            Self::Flags => "wait longer with --timeout SECONDS",
+            Self::Configuration => "wait longer with scrape_timeout",
+        }
+    }
+
+    fn accept_more(self) -> &'static str {
+        match self {
+            Self::Flags => "raise the limit with --max-memory",
+            Self::Configuration => "raise limits.body",
+        }
+    }
+
+    fn trust(self) -> &'static str {
+        match self {
+            Self::Flags => "trust it with --tls-ca FILE, or skip verification with --insecure",
+            Self::Configuration => "trust it with ca_file in tls_config",
+        }
+    }
 }
 
 /// How much of the answer to a push is read.
@@ -42,6 +79,8 @@ const CPU_PATH: &str = "/debug/pprof/profile";
 pub(crate) const CPU_SECONDS: u64 = 30;
 /// How long to wait for profiles that are available at once; for others, see [`usual_wait`].
 const QUICK_WAIT: u64 = 60;
+/// How long to wait until a file was sent.
+const UPLOAD_WAIT: u64 = 600;
 /// The rule of [`usual_wait`], for help texts.
 pub(crate) const USUAL_WAIT: &str = "1.5 times the profile's duration plus 10, else 60";
 
@@ -138,24 +177,30 @@ fn looks_like_host(text: &str) -> bool {
 
 /// Asks the service for the profile and returns its bytes.
 pub(crate) fn fetch(url: &ProfileUrl, options: &FetchOptions) -> Result<Vec<u8>> {
-    check_port(&url.url)?;
-    let wait = options.timeout.unwrap_or_else(|| usual_wait(url.seconds));
     let what = format!("Fetching {}", url.url);
     let _waiting = Waiting::start(&what, url.seconds.map(Duration::from_secs));
+    get(url, options)
+}
+
+/// Like [`fetch`], for many services at once: without a progress line.
+pub(crate) fn get(url: &ProfileUrl, options: &FetchOptions) -> Result<Vec<u8>> {
+    check_port(&url.url)?;
+    let wait = options.timeout.unwrap_or_else(|| usual_wait(url.seconds));
     let agent = agent(url, options, Duration::from_secs(wait))?;
     let mut request = agent.get(&url.url);
     for header in &options.headers {
         let (name, value) = header_of(header)?;
         request = request.header(name, value);
     }
-    let mut response = request.call().map_err(|error| explain(&error, &url.url, wait))?;
+    let mut response = request.call().map_err(|error| explain(&error, &url.url, wait, options.advice))?;
     let status = response.status();
     let mut body = Vec::new();
     let reader = response.body_mut().with_config().limit(u64::MAX).reader();
     reader.take(options.max_bytes.saturating_add(1)).read_to_end(&mut body).about(&url.url)?;
     if body.len() as u64 > options.max_bytes {
         let cap = options.max_bytes >> 20;
-        let message = format!("{}: the answer exceeds {cap} MiB; raise the limit with --max-memory", url.url);
+        let more = options.advice.accept_more();
+        let message = format!("{}: the answer exceeds {cap} MiB; {more}", url.url);
         return Err(Failure::new(message));
     }
     if !status.is_success() {
@@ -163,6 +208,11 @@ pub(crate) fn fetch(url: &ProfileUrl, options: &FetchOptions) -> Result<Vec<u8>>
         return Err(Failure::new(format!("{}: the service answered {status}: {text}", url.url)));
     }
     Ok(body)
+}
+
+/// Like [`get`], for a complete URL, which is asked for as it is.
+pub(crate) fn get_exactly(url: &str, options: &FetchOptions) -> Result<Vec<u8>> {
+    get(&ProfileUrl { url: url.to_owned(), seconds: None, insecure: false }, options)
 }
 
 /// Refuses a port that is too large: the connection would fail as if nothing listened there.
@@ -178,13 +228,59 @@ fn check_port(url: &str) -> Result<()> {
     }
 }
 
-/// Sends `body` to `url`, and returns the status and the text of the answer.
+/// Sends a file to `url`, and returns the answer.
+pub(crate) fn send_file(
+    url: &str,
+    method: &str,
+    content_type: &str,
+    file: std::fs::File,
+    options: &FetchOptions,
+) -> Result<Answer> {
+    check_port(url)?;
+    let target = ProfileUrl { url: url.to_owned(), seconds: None, insecure: false };
+    let wait = options.timeout.unwrap_or(UPLOAD_WAIT);
+    let agent = agent(&target, options, Duration::from_secs(wait))?;
+    let request = if method == "PUT" { agent.put(url) } else { agent.post(url) };
+    let mut request = request.header("Content-Type", content_type);
+    for header in &options.headers {
+        let (name, value) = header_of(header)?;
+        request = request.header(name, value);
+    }
+    answer_of(
+        request.send(file).map_err(|error| explain(&error, url, wait, options.advice))?,
+        url,
+        MAX_ANSWER,
+    )
+}
+
+/// Asks a store for a profile, and returns it as a pprof file.
+pub(crate) fn stored(stored: &Stored, options: &FetchOptions, most: u64) -> Result<Vec<u8>> {
+    let answer = post_within(&stored.url(), stored.headers(), &stored.body()?, options, most)?;
+    if answer.status != 200 {
+        let text = String::from_utf8_lossy(&answer.body[..answer.body.len().min(500)]).trim().to_string();
+        return Err(Failure::new(format!("the server answered {}: {text}", answer.status)));
+    }
+    Ok(stored.profile(answer.body)?)
+}
+
+/// Sends `body` to `url`, and returns the answer.
 pub(crate) fn post(
     url: &str,
-    content_type: &str,
+    headers: &[(&str, &str)],
     body: &[u8],
     options: &FetchOptions,
-) -> Result<(u16, String)> {
+) -> Result<Answer> {
+    post_within(url, headers, body, options, MAX_ANSWER)
+}
+
+/// Like [`post`], for answers of at most so many bytes; longer ones are cut.
+fn post_within(
+    url: &str,
+    headers: &[(&str, &str)],
+    body: &[u8],
+    options: &FetchOptions,
+    most: u64,
+) -> Result<Answer> {
     if profile_url(url, None).is_none() {
         return Err(Failure::new(format!("{url}: this is not a URL; write it as http://HOST:PORT")));
     }
@@ -192,16 +288,24 @@ pub(crate) fn post(
     let target = ProfileUrl { url: url.to_owned(), seconds: None, insecure: false };
     let wait = options.timeout.unwrap_or(QUICK_WAIT);
     let agent = agent(&target, options, Duration::from_secs(wait))?;
-    let mut request = agent.post(url).header("Content-Type", content_type);
+    let mut request =
+        headers.iter().fold(agent.post(url), |request, (name, value)| request.header(*name, *value));
     for header in &options.headers {
         let (name, value) = header_of(header)?;
         request = request.header(name, value);
     }
-    let mut response = request.send(body).map_err(|error| explain(&error, url, wait))?;
-    let mut answer = Vec::new();
+    answer_of(request.send(body).map_err(|error| explain(&error, url, wait, options.advice))?, url, most)
+}
+
+/// Reads at most so many bytes of an answer.
+fn answer_of(mut response: ureq::http::Response<ureq::Body>, url: &str, most: u64) -> Result<Answer> {
+    let header = |name: &str| response.headers().get(name)?.to_str().ok().map(str::to_owned);
+    let (retry_after, grpc_status) = (header("retry-after"), header("grpc-status"));
+    let mut answer =
+        Answer { status: response.status().as_u16(), retry_after, grpc_status, ..Answer::default() };
     let reader = response.body_mut().with_config().limit(u64::MAX).reader();
-    reader.take(MAX_ANSWER).read_to_end(&mut answer).about(url)?;
-    Ok((response.status().as_u16(), String::from_utf8_lossy(&answer).into_owned()))
+    reader.take(most).read_to_end(&mut answer.body).about(url)?;
+    Ok(answer)
 }
 
 /// Splits a header of the command line into its name and its value.
@@ -245,7 +349,7 @@ fn agent(url: &ProfileUrl, options: &FetchOptions, wait: Duration) -> Result<ure
 
 /// Returns whether the service runs on this machine. It is then asked directly, as Go does: a proxy from the
 /// environment is another machine.
-fn is_on_this_machine(url: &str) -> bool {
+pub(crate) fn is_on_this_machine(url: &str) -> bool {
     let uri: Option<Uri> = url.parse().ok();
     let host = uri.as_ref().and_then(Uri::host).unwrap_or_default();
     let address: Option<IpAddr> = host.trim_matches(['[', ']']).parse().ok();
@@ -261,9 +365,9 @@ fn client_certificate(cert: &PathBuf, key: &PathBuf) -> Result<ClientCert> {
     Ok(ClientCert::new_with_certs(&[chain], key))
 }
 
-fn explain(error: &ureq::Error, url: &str, wait: u64) -> Failure {
+fn explain(error: &ureq::Error, url: &str, wait: u64, advice: Advice) -> Failure {
     let way_out = match error {
-        ureq::Error::Timeout(_) => format!("no answer within {wait} s; wait longer with --timeout SECONDS"),
+        ureq::Error::Timeout(_) => format!("no answer within {wait} s; {}", advice.wait_longer()),
         ureq::Error::HostNotFound => unknown_host(url),
         ureq::Error::Io(error) if error.to_string().starts_with("failed to lookup address") => {
             unknown_host(url)
@@ -272,7 +376,7 @@ fn explain(error: &ureq::Error, url: &str, wait: u64) -> Failure {
             "connection refused; is the service running, and is this its port?".to_string()
         }
         other if other.to_string().contains("invalid peer certificate") => {
-            format!("{other}; trust it with --tls-ca FILE, or skip verification with --insecure")
+            format!("{other}; {}", advice.trust())
         }
         other => other.to_string(),
     };
@@ -287,7 +391,7 @@ fn unknown_host(url: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{explain, is_on_this_machine, profile_url};
+    use super::{Advice, explain, is_on_this_machine, profile_url};
 
     fn url(text: &str, seconds: Option<u64>) -> Option<(String, Option<u64>)> {
         profile_url(text, seconds).map(|found| (found.url, found.seconds))
@@ -313,7 +417,12 @@ mod tests {
     #[test]
     fn a_name_that_is_not_known_is_named() {
         let unknown = "failed to lookup address information: Name or service not known";
-        let told = explain(&ureq::Error::Io(std::io::Error::other(unknown)), "http://h.invalid:80/x", 1);
+        let told = explain(
+            &ureq::Error::Io(std::io::Error::other(unknown)),
+            "http://h.invalid:80/x",
+            1,
+            Advice::Flags,
+        );
         assert_eq!(told.to_string(), "http://h.invalid:80/x: unknown host h.invalid");
     }
 

@@ -8,8 +8,10 @@ use flamelet_store::{Query, Reader, is_history};
 
 use crate::error::{About, Failure, Result};
 
-/// The kind of windows that reports are about.
+/// The kind of windows that reports are about, unless the source says another.
 const CPU: &str = "cpu";
+/// The kind whose windows show a moment, so that only the last one of a range counts.
+const HEAP: &str = "heap";
 
 /// From when to when, in nanoseconds since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,33 +44,59 @@ pub(crate) fn parse_moment(text: &str) -> std::result::Result<i64, String> {
     moment::parse(text, now()).map_err(|error| error.to_string())
 }
 
-/// Returns the folder of a history that `source` names, and its range: `FOLDER`, or `FOLDER?from=-2h&to=-1h`, which
-/// wins over `range`.
-pub(crate) fn history_of(source: &str, range: Range) -> Option<Result<(&Path, Range)>> {
-    if is_history(Path::new(source)) {
-        return Some(Ok((Path::new(source), range)));
-    }
-    let (folder, query) = source.rsplit_once('?')?;
-    let is_there = is_history(Path::new(folder));
-    is_there.then(|| Ok((Path::new(folder), range_of_query(source, query)?)))
+/// A part of a history.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Part<'a> {
+    pub(crate) folder: &'a Path,
+    pub(crate) range: Range,
+    /// The kind of windows: cpu, heap, allocs, block, mutex, await or blocked.
+    kind: &'a str,
 }
 
-fn range_of_query(source: &str, query: &str) -> Result<Range> {
-    let mut range = Range::default();
+impl Part<'_> {
+    /// Returns the same of another range.
+    pub(crate) fn within(&self, range: Range) -> Self {
+        Self { range, ..*self }
+    }
+}
+
+/// Returns the part of a history that `source` names.
+pub(crate) fn history_of(source: &str, range: Range) -> Option<Result<Part<'_>>> {
+    past_of(source, range, is_history)
+}
+
+/// Returns the part that `source` names of a folder of the right kind: `FOLDER`, or
+/// `FOLDER?from=-2h&to=-1h&kind=heap`, which wins over `range`.
+pub(crate) fn past_of(source: &str, range: Range, is_past: fn(&Path) -> bool) -> Option<Result<Part<'_>>> {
+    if is_past(Path::new(source)) {
+        return Some(Ok(Part { folder: Path::new(source), range, kind: CPU }));
+    }
+    let (folder, query) = source.rsplit_once('?')?;
+    let is_there = is_past(Path::new(folder));
+    is_there.then(|| part_of(source, Path::new(folder), query, range))
+}
+
+fn part_of<'a>(source: &str, folder: &'a Path, query: &'a str, range: Range) -> Result<Part<'a>> {
+    let (mut own, mut kind) = (Range::default(), CPU);
     for part in query.split('&').filter(|part| !part.is_empty()) {
         let (name, value) = part.split_once('=').unwrap_or((part, ""));
         let into = match name {
-            "from" => &mut range.from,
-            "to" => &mut range.to,
-            _ => return Err(Failure::new(format!("{source}: '{name}' is not from or to"))),
+            "from" => &mut own.from,
+            "to" => &mut own.to,
+            "kind" => {
+                kind = value;
+                continue;
+            }
+            _ => return Err(Failure::new(format!("{source}: '{name}' is not from, to or kind"))),
         };
         *into = Some(moment::parse(value, now()).about(source)?);
     }
-    Ok(range)
+    Ok(Part { folder, range: if own.is_given() { own } else { range }, kind })
 }
 
-/// Reads the range of a history, with the names that it keeps.
-pub(crate) fn open(folder: &Path, range: Range, limits: Limits, notes: &mut Vec<String>) -> Result<Profile> {
+/// Reads a part of a history, with the names that it keeps.
+pub(crate) fn open(part: &Part<'_>, limits: Limits, notes: &mut Vec<String>) -> Result<Profile> {
+    let Part { folder, range, .. } = *part;
     let name = folder.display();
     let (from, to) = (range.from.unwrap_or(i64::MIN), range.to.unwrap_or(i64::MAX));
     let is_empty = from >= to || from >= now();
@@ -78,17 +106,41 @@ pub(crate) fn open(folder: &Path, range: Range, limits: Limits, notes: &mut Vec<
             "{name}: the range is empty: it begins at {from} and ends at {to}"
         )));
     }
-    let budget = Budget::new(limits);
+    let found = slice(part, limits, notes)?;
+    found.map_or_else(|| Err(nothing(&Reader::open(folder)?, part)), Ok)
+}
+
+/// Reads the range of a history, with the names that it keeps; `None` if it has no window.
+pub(crate) fn slice(part: &Part<'_>, limits: Limits, notes: &mut Vec<String>) -> Result<Option<Profile>> {
+    let Part { folder, range, kind } = *part;
+    let (name, budget) = (folder.display(), Budget::new(limits));
+    let (from, to) = (range.from.unwrap_or(i64::MIN), range.to.unwrap_or(i64::MAX));
     let reader = Reader::open(folder)?;
-    let (profile, skipped) = reader.profile(&Query::new(CPU, from, to), &budget).about(&name)?;
+    let mut query = Query::new(kind, from, to);
+    if kind == HEAP
+        && let Some(last) = reader.last(&query, &budget).about(&name)?
+    {
+        (query.from, query.to) = (last, last.saturating_add(1));
+    }
+    let (profile, skipped) = reader.profile(&query, &budget).about(&name)?;
     notes.extend(skipped.notes().into_iter().map(|note| format!("{name}: {note}")));
-    let Some(mut profile) = profile else { return Err(nothing(&reader, folder, range)) };
+    let Some(mut profile) = profile else { return Ok(None) };
     reader.add_names(&mut profile, &budget).about(&name)?;
-    Ok(profile)
+    Ok(Some(profile))
+}
+
+/// Returns when the windows of a range begin and end.
+pub(crate) fn extent(part: &Part<'_>, limits: Limits) -> Result<Option<(i64, i64)>> {
+    let Part { folder, range, .. } = *part;
+    let span = Reader::open(folder)?.span(&Budget::new(limits)).about(folder.display())?;
+    Ok(span.map(|(first, last)| {
+        (range.from.map_or(first, |from| from.max(first)), range.to.map_or(last, |to| to.min(last)))
+    }))
 }
 
 /// Returns the failure of a range without windows, which says what there is.
-fn nothing(reader: &Reader, folder: &Path, range: Range) -> Failure {
+fn nothing(reader: &Reader, part: &Part<'_>) -> Failure {
+    let Part { folder, range, kind } = part;
     let name = folder.display();
     match reader.span(&Budget::new(Limits::PERSON)) {
         Ok(Some((first, last))) => {
@@ -96,7 +148,7 @@ fn nothing(reader: &Reader, folder: &Path, range: Range) -> Failure {
             let (from, to) = (shown(range.from), shown(range.to.or_else(|| Some(now()))));
             let (first, last) = (moment::format(first), moment::format(last));
             Failure::new(format!(
-                "{name}: no window between {from} and {to}; the history covers {first} to {last}"
+                "{name}: no {kind} window between {from} and {to}; the history covers {first} to {last}"
             ))
         }
         Ok(None) => Failure::new(format!("{name}: the history has no window yet")),
@@ -118,9 +170,13 @@ mod tests {
 
     #[test]
     fn a_source_can_have_a_range_of_its_own() {
-        let range = range_of_query("x", "from=100&to=200").expect("read");
-        assert_eq!(range, Range { from: Some(100_000_000_000), to: Some(200_000_000_000) });
-        assert!(range_of_query("x", "since=1").is_err() && range_of_query("x", "from=soon").is_err());
+        let given = Range { from: Some(7), to: None };
+        let part = |query| part_of("x", Path::new("x"), query, given);
+        let range = Range { from: Some(100_000_000_000), to: Some(200_000_000_000) };
+        assert_eq!(part("from=100&to=200").expect("read"), Part { folder: Path::new("x"), range, kind: CPU });
+        let heap = part("kind=heap").expect("read");
+        assert_eq!((heap.range, heap.kind), (given, "heap"));
+        assert!(part("since=1").is_err() && part("from=soon").is_err());
         assert!(history_of("/nowhere?from=-1h", Range::default()).is_none());
     }
 }

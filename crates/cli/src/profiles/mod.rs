@@ -1,5 +1,7 @@
 //! Turns the sources that the user names (files, `-`, addresses) into one profile.
 
+pub(crate) mod bucket;
+pub(crate) mod collected;
 pub(crate) mod fetch;
 pub(crate) mod history;
 
@@ -9,11 +11,13 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use flamelet_profile::{Budget, ErrorKind, Limits, Profile, merge_within, pprof};
+use flamelet_remote::read::Stored;
 use flamelet_report::stacks::DIFF_BASE_LABEL;
 use flamelet_symbol::locate::Search;
 
 use crate::error::{About, Failure, Result};
 use crate::output;
+use collected::Which;
 use fetch::FetchOptions;
 use history::Range;
 
@@ -30,6 +34,8 @@ pub(crate) struct SourceOptions {
     pub(crate) fetch: FetchOptions,
     /// From when to when, of a history or of a service that keeps one.
     pub(crate) range: Range,
+    /// Which profiles of a collector's folder.
+    pub(crate) which: Which,
     /// The limit on memory and work for reading, for all profiles together.
     pub(crate) limits: Limits,
     /// Do not keep the times of samples in memory, because the report does not use them.
@@ -98,6 +104,7 @@ impl Default for SourceOptions {
             normalize: false,
             fetch: FetchOptions::default(),
             range: Range::default(),
+            which: Which::default(),
             limits: Limits::PERSON,
             without_times: false,
             symbols: SymbolOptions::default(),
@@ -122,11 +129,16 @@ impl SourceOptions {
     pub(crate) fn note_unused(&self) {
         let mut sources = self.sources.iter().chain(&self.base).chain(&self.diff_base);
         let unused = self.fetch.given();
-        if !unused.is_empty() && !sources.clone().any(|source| is_service(source)) {
+        if !unused.is_empty() && !sources.clone().any(|source| has_past(source)) {
             note!("{}: ignored, because no source is a service", unused.join(", "));
         }
-        let has_past =
-            |source: &String| is_service(source) || history::history_of(source, self.range).is_some();
+        let is_collected = |source: &String| collected::collected_of(source, self.range).is_some();
+        if self.which != Which::default() && !sources.clone().any(is_collected) {
+            note!("--service, --profile: ignored, because no source is the store of a collector");
+        }
+        let has_past = |source: &String| {
+            has_past(source) || is_collected(source) || history::history_of(source, self.range).is_some()
+        };
         if self.range.is_given() && !sources.any(has_past) {
             note!("--from, --to: ignored, because no source is the history of a service");
         }
@@ -201,9 +213,14 @@ impl SourceOptions {
     }
 
     pub(crate) fn open_one(&self, source: &str, notes: &mut Vec<String>) -> Result<Profile> {
-        if let Some(found) = history::history_of(source, self.range) {
+        if let Some(found) = collected::collected_of(source, self.range) {
             let (folder, range) = found?;
-            let mut profile = history::open(folder, range, self.limits, notes)?;
+            let mut profile = collected::open(folder, range, &self.which, self.limits, notes)?;
+            self.symbols.apply(&mut profile, notes);
+            return Ok(profile);
+        }
+        if let Some(found) = history::history_of(source, self.range) {
+            let mut profile = history::open(&found?, self.limits, notes)?;
             self.symbols.apply(&mut profile, notes);
             return Ok(profile);
         }
@@ -251,6 +268,11 @@ impl SourceOptions {
             let max_bytes = self.limits.memory;
             let options = FetchOptions { max_bytes, ..self.fetch.clone() };
             return Ok(ProfileInput::Stream(Box::new(io::Cursor::new(fetch::fetch(&url, &options)?))));
+        }
+        if let Some(stored) = Stored::parse(source, history::now()) {
+            let stored = stored.about(source)?.within(self.range.from, self.range.to, history::now());
+            let body = fetch::stored(&stored, &self.fetch, self.limits.memory).about(source)?;
+            return Ok(ProfileInput::Stream(Box::new(io::Cursor::new(body))));
         }
         if source.contains("://") && !path.exists() {
             let message = "this is not the URL of a service; expected http://HOST:PORT";
@@ -310,6 +332,11 @@ fn needs_symbols(profile: &Profile) -> bool {
 /// Returns whether a source is a service rather than a file.
 pub(crate) fn is_service(source: &str) -> bool {
     fetch::profile_url(source, None).is_some() && !Path::new(source).exists()
+}
+
+/// Returns whether a source is a service or a store that may be asked for a time range.
+fn has_past(source: &str) -> bool {
+    is_service(source) || Stored::parse(source, 0).is_some()
 }
 
 /// Returns whether a file is a binary.

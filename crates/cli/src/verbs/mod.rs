@@ -4,12 +4,15 @@
 
 mod callgrind;
 mod check;
+mod collect;
 mod comments;
 mod completions;
 mod convert;
+#[cfg(target_os = "linux")]
 mod demo;
 mod diff;
 mod disasm;
+#[cfg(target_os = "linux")]
 mod doctor;
 mod dot;
 mod explain;
@@ -18,6 +21,8 @@ mod flame;
 mod graph;
 mod heap;
 mod info;
+#[cfg(any(test, not(target_os = "linux")))]
+mod linux_only;
 mod list;
 mod man;
 mod mcp;
@@ -27,11 +32,15 @@ mod pprof;
 mod proto;
 mod push;
 mod raw;
+#[cfg(target_os = "linux")]
 mod record;
+#[cfg(target_os = "linux")]
 mod recover;
 mod requests;
+#[cfg(target_os = "linux")]
 mod run;
 mod symbolize;
+mod symbols;
 mod tags;
 mod tasks;
 mod top;
@@ -46,6 +55,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::arguments::guide::Guide;
 use crate::error::Result;
+#[cfg(not(target_os = "linux"))]
+use linux_only::{demo, doctor, record, recover, run};
 
 /// Every verb, in the order of the help: how it is called and parsed, its help, and its code.
 macro_rules! verbs {
@@ -97,6 +108,8 @@ verbs! {
     symbolize => Symbolize,
     fetch => Fetch,
     push => Push,
+    collect => Collect,
+    symbols => Symbols,
     convert => Convert,
     record => Record,
     run => Run,

@@ -1,6 +1,7 @@
-//! `flamelet tasks`: the async tasks of a service, those that have waited for the longest time first.
+//! `flamelet tasks`: the async tasks of a service, those that have waited for the longest time first, and its threads.
 
 use crate::arguments::guide::Guide;
+use crate::arguments::report::JsonArgs;
 use crate::arguments::service::Service;
 use crate::error::Result;
 use crate::output;
@@ -9,17 +10,22 @@ use crate::output;
 pub(crate) struct Args {
     #[command(flatten)]
     service: Service,
+    #[command(flatten)]
+    json: JsonArgs,
 }
 
 pub(crate) fn guide() -> Guide {
     Guide {
-        about: "List the async tasks of a service: where each awaits, and for how long",
-        examples: &[("flamelet tasks http://localhost:3000", "those that are stuck come first")],
+        about: "List the async tasks and the threads of a service: where each waits, and tasks for how long",
+        examples: &[
+            ("flamelet tasks http://localhost:3000", "those that are stuck come first"),
+            ("flamelet tasks http://localhost:3000 --json", "for programs; all times in nanoseconds"),
+        ],
         ..Guide::default()
     }
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let text = args.service.ask("goroutine?debug=2")?;
+    let text = args.service.ask(if args.json.json { "tasks" } else { "goroutine?debug=2" })?;
     output::write(None, |out| Ok(out.write_all(&text)?))
 }

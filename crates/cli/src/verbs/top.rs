@@ -11,6 +11,7 @@ use crate::arguments::source::Sources;
 use crate::error::Result;
 use crate::job::Question;
 use crate::output;
+use crate::verbs::collect::usage;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -22,6 +23,9 @@ pub(crate) struct Args {
     /// crate, module, line or thread
     #[arg(long, value_name = "WHAT", value_parser = str::parse::<Grouping>)]
     by: Option<Grouping>,
+    /// Of the folder of `flamelet collect`: also show the cost of all services, at this price of a core and hour
+    #[arg(long, value_name = "PER_CORE_HOUR", value_parser = usage::parse_price)]
+    price: Option<f64>,
     #[command(flatten)]
     mine: MineArgs,
     #[command(flatten)]
@@ -42,6 +46,10 @@ pub(crate) fn guide() -> Guide {
                 "flamelet top /var/lib/my-service/history --from -2h --to -1h",
                 "one hour of a service's history",
             ),
+            (
+                "flamelet top /var/lib/flamelet --from -1d --price 0.03",
+                "all services of a collector, with their cost",
+            ),
             ("flamelet top heap.pb.gz -i alloc_space --json", "another sample type, as JSON"),
         ],
         ..Guide::default()
@@ -53,8 +61,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Some(grouping) => Question::By(grouping, args.mine.mine.clone()),
         None => Question::Top,
     };
+    let job = args.report.job(question.clone(), &args.sources.sources, args.json.json);
+    if let Some(fleet) = usage::fleet_of(&job.source, args.price)? {
+        return fleet.answer(&job, args.by, args.price, &args.mine.mine);
+    }
     let is_plain = matches!(question, Question::Top) && !args.json.json && args.report.output().is_none();
-    args.report.job(question, &args.sources.sources, args.json.json).run()?;
+    job.run()?;
     if is_plain && std::io::stdout().is_terminal() {
         output::line("\nFor your own functions, with the code that they call, add --by yours")?;
     }

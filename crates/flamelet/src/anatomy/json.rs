@@ -38,7 +38,7 @@ fn write_sum(sum: &Sum, out: &mut String) {
 }
 
 /// Returns `text` as a JSON string.
-fn text(text: &str) -> String {
+pub(crate) fn text(text: &str) -> String {
     let mut out = String::from("\"");
     for letter in text.chars() {
         match letter {

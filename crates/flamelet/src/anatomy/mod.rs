@@ -4,6 +4,8 @@ mod json;
 mod parts;
 mod routes;
 
+#[cfg(target_os = "linux")]
+pub(crate) use json::text as json_text;
 pub(crate) use parts::Parts;
 pub(crate) use routes::{Requests, Route};
 

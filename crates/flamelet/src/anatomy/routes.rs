@@ -1,13 +1,13 @@
 //! What is counted for each route.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 
 use flamelet_capture::labels::LabelSet;
-use flamelet_capture::own_threads::unseen;
 
 use super::parts::Parts;
+use crate::lock::ProcessRwLock;
 
 /// More routes than this are counted together.
 const MOST_ROUTES: usize = 500;
@@ -18,12 +18,14 @@ const LONGEST_NAME: usize = 200;
 /// Wall times are counted in this many buckets, four for each doubling.
 const BUCKETS: usize = 256;
 
-/// All routes of a profiler.
-#[derive(Debug, Default)]
+/// All routes of a profiler. The child of a fork counts its own requests.
+#[derive(Default)]
 pub(crate) struct Requests {
-    routes: RwLock<HashMap<String, Vec<Arc<Route>>>>,
-    count: AtomicU64,
+    routes: ProcessRwLock<Routes>,
 }
+
+/// The methods of each route, by its name.
+type Routes = HashMap<String, Vec<Arc<Route>>>;
 
 /// A route and method.
 pub(crate) struct Route {
@@ -57,27 +59,26 @@ impl Requests {
         if let Some(known) = self.known(name, method) {
             return known;
         }
-        let is_full = self.count.load(Ordering::Relaxed) >= MOST_ROUTES as u64;
+        let mut routes = self.routes.write();
+        let is_full = routes.values().map(Vec::len).sum::<usize>() >= MOST_ROUTES;
         let (name, method) = if is_full { ("(other)", "") } else { (cut(name), cut(method)) };
-        let mut routes = unseen(|| self.routes.write()).unwrap_or_else(PoisonError::into_inner);
         let methods = routes.entry(name.to_owned()).or_default();
         if let Some(known) = methods.iter().find(|route| route.method == method) {
             return known.clone();
         }
         let route = Arc::new(Route::new(name, method));
         methods.push(route.clone());
-        self.count.fetch_add(1, Ordering::Relaxed);
         route
     }
 
     fn known(&self, name: &str, method: &str) -> Option<Arc<Route>> {
-        let routes = unseen(|| self.routes.read()).unwrap_or_else(PoisonError::into_inner);
+        let routes = self.routes.read();
         routes.get(cut(name))?.iter().find(|route| route.method == cut(method)).cloned()
     }
 
     /// Returns all routes with a finished request, the one that took most time first.
     pub(super) fn summaries(&self) -> Vec<Summary> {
-        let routes = unseen(|| self.routes.read()).unwrap_or_else(PoisonError::into_inner);
+        let routes = self.routes.read();
         let mut summaries: Vec<Summary> = routes.values().flatten().map(|route| route.summary()).collect();
         drop(routes);
         summaries.retain(|summary| summary.all.count + summary.cancelled > 0);

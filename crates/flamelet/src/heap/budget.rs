@@ -5,7 +5,7 @@ use std::sync::Once;
 use flamelet_capture::fork::PerProcess;
 use flamelet_capture::heap::budget::{Budget, set_resolver};
 
-use crate::profiler::Symbols;
+use crate::symbols::Symbols;
 
 /// Returns a budget without limits, for a test to add some. A test that exceeds it fails with the stacks that
 /// allocated, as functions and lines.

@@ -35,6 +35,11 @@ pub(crate) fn not_enabled() -> &'static str {
     }
 }
 
+/// What the endpoints answer after [`heap::stop`]: samples that grow older and older would be taken for the heap as it is.
+#[cfg(feature = "http")]
+pub(crate) const STOPPED: &str = "heap profiling is not active in this service: it was stopped (`flamelet::heap::stop()`); \
+                                  starting a profiler activates it again";
+
 const NO_ALLOCATOR: &str = "heap profiling is not enabled in this service: \
                             it needs flamelet's allocator, `flamelet::global_allocator!()`";
 

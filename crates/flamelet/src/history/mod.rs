@@ -1,4 +1,4 @@
-//! The service's memory on disk: windows of CPU samples, which survive the process.
+//! The service's memory on disk: windows of CPU samples, locks, awaits and memory, which survive the process.
 //!
 //! ```text
 //!  sampler ─► window of 10 s ─► flamelet-store ─► Profiler::range, ?from=&to=, flamelet top FOLDER --from -1h
@@ -7,6 +7,8 @@
 //! One thread does all the work. A disk that is full, read-only or gone costs windows and nothing else: it is reported
 //! once, and tried again with each window.
 
+#[cfg(target_os = "linux")]
+mod others;
 mod recorder;
 
 use std::fmt;
@@ -25,6 +27,10 @@ pub(crate) use recorder::Service;
 
 /// The name of CPU windows in a history.
 pub(crate) const CPU: &str = "cpu";
+/// The name of windows that show the heap at one moment.
+pub(crate) const HEAP: &str = "heap";
+/// The name of windows that show what was allocated, and what changed in the heap.
+pub(crate) const ALLOCS: &str = "allocs";
 /// The shortest and the longest window.
 const WINDOWS: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3600);
 /// How long the end of the profiler waits for the last window to be written.

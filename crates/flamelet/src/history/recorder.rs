@@ -1,36 +1,41 @@
 //! The thread that writes windows, and the names of the code in them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flamelet_capture::cpu::{self, Options, Session};
 use flamelet_capture::profile::Profile;
 use flamelet_store::Writer;
 
+#[cfg(target_os = "linux")]
+use super::others::Others;
 use super::{CPU, History};
 use crate::Result;
 use crate::problem::to_standard_error;
+use crate::symbols::Symbols;
 use crate::task::Cancel;
 
-/// Names are first looked up after this long, then after twice as long each time, up to [`NAMES_LAST`].
-const NAMES_FIRST: Duration = Duration::from_secs(60);
+/// Names are first looked up after this many windows, then after twice as long each time, up to [`NAMES_LAST`].
+const NAMES_FIRST: u32 = 6;
 const NAMES_LAST: Duration = Duration::from_secs(3600);
-
-/// Fills in names.
-type Symbolize = Box<dyn Fn(&mut Profile) + Send>;
+/// Bytes of names that are cached while they are looked up.
+const NAMES_MEMORY: u64 = 2 << 20;
 
 /// What the recorder needs of the service's profiler.
 pub(crate) struct Service {
     /// The labels of all samples.
     pub(crate) labels: Vec<(String, String)>,
-    /// Fills in names; `None` if the service does not look them up.
-    pub(crate) symbolize: Option<Symbolize>,
+    /// `None` if the service does not look names up.
+    pub(crate) symbols: Option<Arc<Symbols>>,
 }
 
 pub(super) struct Recorder {
     history: History,
     sampling: Options,
     service: Service,
+    #[cfg(target_os = "linux")]
+    others: Others,
     /// `None` while the folder cannot be opened.
     writer: Option<Writer>,
     /// Whether a problem was reported that is not over.
@@ -41,14 +46,17 @@ pub(super) struct Recorder {
 
 impl Recorder {
     pub(super) fn new(history: History, sampling: Options, service: Service) -> Self {
+        let names_after = (history.window * NAMES_FIRST).min(NAMES_LAST);
         Self {
+            #[cfg(target_os = "linux")]
+            others: Others::start(history.window),
             history,
             sampling,
             service,
             writer: None,
             is_failing: false,
-            names_due: Instant::now() + NAMES_FIRST,
-            names_after: NAMES_FIRST,
+            names_due: Instant::now() + names_after,
+            names_after,
         }
     }
 
@@ -63,8 +71,10 @@ impl Recorder {
             let is_over = cancel.sleep(end.saturating_duration_since(Instant::now())).is_err();
             let next = if is_over { None } else { cpu::start(&self.sampling).ok() };
             if let Some(done) = capture.take() {
-                self.write(done);
+                self.write(|| vec![(CPU, done.finish())]);
             }
+            #[cfg(target_os = "linux")]
+            self.write_others(is_over);
             if is_over || self.names_due <= Instant::now() {
                 self.keep_names();
             }
@@ -76,16 +86,31 @@ impl Recorder {
         }
     }
 
-    /// Writes a finished window. A failure, even a panic, does not affect the next one.
-    fn write(&mut self, done: Session) {
+    /// Writes finished windows. A failure, even a panic, does not affect the next ones.
+    fn write(&mut self, windows: impl FnOnce() -> Vec<(&'static str, Profile)>) {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            let profile = self.labelled(done.finish());
-            self.writer()?.append(CPU, &profile)
+            for (kind, profile) in windows() {
+                let profile = self.labelled(profile);
+                self.writer()?.append(kind, &profile)?;
+            }
+            Ok(())
         }));
         self.report(outcome.unwrap_or_else(|_| {
             let message = "a window of the history could not be created (a bug in flamelet)";
             Err(crate::Error::new(crate::ErrorKind::Internal, message))
         }));
+    }
+
+    /// Writes what was counted besides CPU time.
+    #[cfg(target_os = "linux")]
+    fn write_others(&mut self, is_last: bool) {
+        let symbols = self.service.symbols.clone();
+        let others = catch_unwind(AssertUnwindSafe(|| self.others.windows(symbols.as_deref(), is_last)));
+        let others = others.unwrap_or_default();
+        // Most services count nothing else; then there is nothing to report either.
+        if !others.is_empty() {
+            self.write(|| others);
+        }
     }
 
     /// Adds the labels that the service gives all its samples.
@@ -123,11 +148,18 @@ impl Recorder {
     fn keep_names(&mut self) {
         self.names_after = (self.names_after * 2).min(NAMES_LAST);
         self.names_due = Instant::now() + self.names_after;
-        let (Some(writer), Some(symbolize)) = (&mut self.writer, &self.service.symbolize) else { return };
-        let Some(mut profile) = writer.take_unnamed() else { return };
+        if self.service.symbols.is_none() {
+            return;
+        }
+        let Some(writer) = &mut self.writer else { return };
         let kept = catch_unwind(AssertUnwindSafe(|| {
-            symbolize(&mut profile);
-            writer.keep_names(&profile)
+            // Not the profiler's own cache: nobody has asked for these names, so their memory is not kept.
+            let symbols = Symbols::new(NAMES_MEMORY);
+            while let Some(mut profile) = writer.take_unnamed() {
+                symbols.symbolize(&mut profile);
+                writer.keep_names(&profile)?;
+            }
+            Ok::<_, flamelet_capture::profile::Error>(())
         }));
         // Without names the windows are still there, and have names as long as the program's files are.
         drop(kept);

@@ -23,7 +23,7 @@ pub(super) fn take(
     match capture {
         Capture::Cpu { seconds, frequency } => cpu::take(profiler, seconds, frequency, cancel),
         Capture::Recent { seconds } => recent::take(profiler, seconds),
-        Capture::Range { from, to } => range::take(profiler, from, to),
+        Capture::Range { kind, from, to } => range::take(profiler, kind, from, to),
         Capture::Heap { view, seconds } => heap::take(profiler, view, seconds, cancel),
         Capture::Growth { seconds, windows } => heap::watch(profiler, seconds, windows, cancel),
         #[cfg(target_os = "linux")]
@@ -34,11 +34,13 @@ pub(super) fn take(
         Capture::Tasks => {
             let profiler = profiler.clone();
             Ok(Box::new(move || {
-                let profile = crate::waits::task_profile(&profiler);
+                let profile = crate::waits::task_and_thread_profile(&profiler);
                 count(&profiler.shared().counters.served);
                 Ok(profile)
             }))
         }
+        #[cfg(all(feature = "tracing", target_os = "linux"))]
+        Capture::Spans { seconds } => spans::take(profiler, seconds, cancel),
         Capture::Empty(kind) => Ok(Box::new(move || Ok(super::empty::profile(kind)))),
     }
 }
@@ -77,9 +79,14 @@ mod recent {
 mod range {
     use super::*;
 
-    pub(super) fn take(profiler: &Profiler, from: i64, to: i64) -> Result<Make<Profile>, Refusal> {
+    pub(super) fn take(
+        profiler: &Profiler,
+        kind: &'static str,
+        from: i64,
+        to: i64,
+    ) -> Result<Make<Profile>, Refusal> {
         let profiler = profiler.clone();
-        Ok(Box::new(move || Ok(profiler.range_of(from, to)?)))
+        Ok(Box::new(move || Ok(profiler.windows_between(kind, from, to)?)))
     }
 }
 
@@ -181,6 +188,36 @@ mod wall {
     }
 }
 
+#[cfg(all(feature = "tracing", target_os = "linux"))]
+mod spans {
+    use super::*;
+    use crate::spans::{profile, rows};
+
+    pub(super) fn take(
+        profiler: &Profiler,
+        seconds: Option<u64>,
+        cancel: &Arc<Cancel>,
+    ) -> Result<Make<Profile>, Refusal> {
+        let before = match seconds {
+            None => None,
+            Some(seconds) => {
+                let before = rows();
+                super::wait(profiler, cancel, std::time::Duration::from_secs(seconds))?;
+                Some(before)
+            }
+        };
+        let profiler = profiler.clone();
+        Ok(Box::new(move || {
+            let rows = before.iter().fold(rows(), |rows, before| rows.since(before));
+            let mut profile = profile(&profiler, &rows);
+            profile.header.duration_nanos =
+                seconds.map_or(0, |seconds| (seconds as i64).saturating_mul(1_000_000_000));
+            count(&profiler.shared().counters.served);
+            Ok(profile)
+        }))
+    }
+}
+
 /// Waits, and counts the capture as cancelled when its client is gone.
 #[cfg(target_os = "linux")]
 fn wait(profiler: &Profiler, cancel: &Cancel, time: std::time::Duration) -> crate::Result<()> {
@@ -211,7 +248,7 @@ mod recent {
 mod range {
     use super::*;
 
-    pub(super) fn take(_: &Profiler, _: i64, _: i64) -> Result<Make<Profile>, Refusal> {
+    pub(super) fn take(_: &Profiler, _: &'static str, _: i64, _: i64) -> Result<Make<Profile>, Refusal> {
         Err(Refusal::forbidden("a history is not compiled into this service"))
     }
 }

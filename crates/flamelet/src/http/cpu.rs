@@ -1,11 +1,10 @@
 //! The endpoints for CPU profiles.
 
-use flamelet_capture::profile::moment;
-
 use super::answer::Refusal;
 use super::delivery::{Delivery, Form};
 use super::incoming::Incoming;
 use super::plan::{Capture, Plan};
+use super::range;
 use super::rules::Rules;
 
 /// The defaults of parameters that a request does not set.
@@ -47,13 +46,13 @@ fn plan_with(request: &Incoming<'_>, form: Form, defaults: &Defaults) -> Result<
     let seconds = query.number("seconds", 1..=max_seconds, " (the limit of this service)")?;
     let frequency = query.number("frequency", 1..=max_frequency, " Hz (the limit of this service)")?;
     let delivery = Delivery::titled(rules, "profile", "CPU", form);
-    if let Some(past) = ["from", "to", "last"].into_iter().find(|name| query.first(name).is_some()) {
-        for name in ["seconds", "frequency", "last"].into_iter().filter(|name| *name != past) {
-            if query.first(name).is_some() {
-                return Err(Refusal::bad_parameter(format!("{name} and {past} params are incompatible")));
-            }
-        }
-        return if past == "last" { plan_recent(request, delivery) } else { plan_range(request, delivery) };
+    if let Some(past) = range::asked(request) {
+        range::refuse_with(request, past, &["seconds", "frequency", "last"])?;
+        return range::plan(request, "cpu", delivery);
+    }
+    if query.first("last").is_some() {
+        range::refuse_with(request, "last", &["seconds", "frequency"])?;
+        return plan_recent(request, delivery);
     }
     let seconds = seconds.unwrap_or(defaults.seconds).min(max_seconds);
     let frequency = frequency.unwrap_or(u64::from(defaults.frequency)).min(max_frequency);
@@ -66,27 +65,6 @@ fn plan_recent(request: &Incoming<'_>, delivery: Delivery) -> Result<Plan, Refus
     let most = request.rules.past.map_err(Refusal::forbidden)?.as_secs().max(1);
     let seconds = request.query.number("last", 1..=most, " (this service keeps no more)")?;
     Ok(Plan::Profile(Capture::Recent { seconds: seconds.unwrap_or(most) }, delivery))
-}
-
-/// `?from=-2h&to=-1h`; without `to`, until now.
-fn plan_range(request: &Incoming<'_>, delivery: Delivery) -> Result<Plan, Refusal> {
-    let Incoming { rules, query, .. } = request;
-    rules.history.map_err(Refusal::forbidden)?;
-    let moment = |name| -> Result<Option<i64>, Refusal> {
-        let parsed = query.first(name).map(|text| moment::parse(text, rules.now)).transpose();
-        parsed.map_err(|error| Refusal::bad_parameter(format!("invalid value for {name:?}: {error}")))
-    };
-    let (from, to) = (moment("from")?, moment("to")?.unwrap_or(rules.now));
-    let Some(from) = from else {
-        return Err(Refusal::bad_parameter("to without from: say from when, such as from=-1h"));
-    };
-    if from >= to {
-        let (from, to) = (moment::format(from), moment::format(to));
-        return Err(Refusal::bad_parameter(format!(
-            "the range is empty: it begins at {from} and ends at {to}"
-        )));
-    }
-    Ok(Plan::Profile(Capture::Range { from, to }, delivery))
 }
 
 #[cfg(all(test, feature = "cpu"))]

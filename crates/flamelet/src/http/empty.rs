@@ -23,6 +23,7 @@ impl EmptyProfile {
             Self::Await => &[("awaits", "count"), ("delay", "nanoseconds")],
             Self::Block | Self::Mutex => &[("contentions", "count"), ("delay", "nanoseconds")],
             Self::Goroutine => &[("goroutine", "count")],
+            Self::Spans => &[("spans", "count"), ("busy", "nanoseconds"), ("idle", "nanoseconds")],
             Self::Threadcreate => &[("threadcreate", "count")],
             Self::Wall => &[("samples", "count"), ("wall", "nanoseconds")],
         }
@@ -42,6 +43,9 @@ impl EmptyProfile {
             Self::Allocs => "heap profiling is not enabled in this service",
             Self::Goroutine | Self::Await | Self::Blocked => {
                 "no task was made yet: flamelet::task, flamelet::spawn and flamelet::axum::layer make them"
+            }
+            Self::Spans => {
+                "no span was seen yet: it needs the feature `tracing` and `flamelet::spans::layer()` in the subscriber"
             }
             Self::Threadcreate => "the threads of this process, by name",
             Self::Block | Self::Mutex => {

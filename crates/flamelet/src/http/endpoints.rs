@@ -1,6 +1,8 @@
 //! The table of endpoints. Each endpoint is one entry in it: routing and the page of links follow from the table, and
 //! a test compares the documentation with it.
 
+use std::time::Duration;
+
 use flamelet_capture::profile::HeapView;
 use http::StatusCode;
 use http::request::Parts;
@@ -94,6 +96,12 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         "goroutine: the tasks, by where they await",
         waits::plan_tasks,
     ),
+    Endpoint::linked(
+        "/debug/pprof/tasks",
+        "",
+        "tasks: the same as JSON, the longest wait first",
+        waits::plan_task_json,
+    ),
     Endpoint::linked("/debug/pprof/await", "", "await: where tasks await, and how long", waits::plan_await),
     Endpoint::linked(
         "/debug/pprof/block",
@@ -118,6 +126,12 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         "?seconds=10",
         "wall: where all threads are, running or not",
         waits::plan_wall,
+    ),
+    Endpoint::linked(
+        "/debug/pprof/spans",
+        "",
+        "spans: how long tracing's spans were busy and idle",
+        waits::plan_spans,
     ),
     Endpoint::linked("/debug/pprof/cmdline", "", "cmdline: the command line", |_| {
         Ok(Plan::Now(|_| symbol::cmdline()))
@@ -201,7 +215,28 @@ pub(super) fn plan(rules: &Rules<'_>, parts: &Parts, body: &[u8]) -> Result<Plan
         return Err(Refusal::wrong_method(&parts.method, endpoint.methods));
     }
     let query = Query::parse(parts.uri.query().unwrap_or_default());
-    (endpoint.plan)(&Incoming { name: endpoint.name(), rules, parts, query, body })
+    let plan = (endpoint.plan)(&Incoming { name: endpoint.name(), rules, parts, query, body })?;
+    check_timeout(rules, parts, &plan)?;
+    Ok(plan)
+}
+
+/// Refuses a capture that something in front of this service would cut off, where that is known.
+fn check_timeout(rules: &Rules<'_>, parts: &Parts, plan: &Plan) -> Result<(), Refusal> {
+    let Plan::Profile(capture, _) = plan else { return Ok(()) };
+    let expected = parts.headers.get("x-envoy-expected-rq-timeout-ms");
+    let expected = expected.and_then(|value| value.to_str().ok()?.trim().parse().ok());
+    // Envoy says 0 for none.
+    let expected = expected.filter(|&millis| millis > 0).map(Duration::from_millis);
+    let Some(timeout) = rules.timeout.into_iter().chain(expected).min() else { return Ok(()) };
+    let seconds = capture.seconds();
+    if Duration::from_secs(seconds) < timeout {
+        return Ok(());
+    }
+    Err(Refusal::bad_parameter(format!(
+        "a capture of {seconds} s would be cut off: requests to this service are ended after {} s; ask for less with \
+         `seconds`, or merge the routes outside of the timeout layer",
+        timeout.as_secs_f64()
+    )))
 }
 
 /// Returns the endpoint that a request names. The viewer's exists only if there is a viewer.

@@ -29,6 +29,7 @@ pub fn fuzz_request(bytes: &[u8]) {
             prefix,
             name: "fuzzed",
             limits: &limits,
+            timeout: (!has_all).then_some(std::time::Duration::from_secs(20)),
             has_viewer: has_all,
             frequency: 99,
             cpu: has(()),
@@ -38,6 +39,7 @@ pub fn fuzz_request(bytes: &[u8]) {
             heap: has(()),
             locks: has(()),
             has_tasks: has_all,
+            has_spans: has_all,
         };
         let hosts = if has_all { None } else { Some(&hosts[..]) };
         match sites::check(&parts, hosts).and_then(|()| endpoints::plan(&rules, &parts, body)) {
@@ -70,7 +72,7 @@ fn check_plan(limits: &Limits, plan: &Plan) {
             check_capture(limits, *capture);
             check_delivery(limits, delivery);
         }
-        Plan::Moved(_) | Plan::Now(_) | Plan::Text(_) => {}
+        Plan::Moved(_) | Plan::Now(_) | Plan::Text(_) | Plan::Json(_) => {}
         #[cfg(feature = "history")]
         Plan::Query(_) => {}
     }
@@ -83,10 +85,12 @@ fn check_capture(limits: &Limits, capture: Capture) {
         Capture::Cpu { seconds, frequency } =>
             is_capped(seconds) && (1..=limits.max_frequency).contains(&frequency),
         Capture::Recent { seconds } => (1..=300).contains(&seconds),
-        Capture::Range { from, to } => from < to,
+        Capture::Range { from, to, .. } => from < to,
         Capture::Heap { seconds, .. } => seconds.is_none_or(is_capped),
         #[cfg(target_os = "linux")]
         Capture::Waits { seconds, .. } => seconds.is_none_or(is_capped),
+        #[cfg(all(feature = "tracing", target_os = "linux"))]
+        Capture::Spans { seconds } => seconds.is_none_or(is_capped),
         Capture::Growth { seconds, windows } =>
             is_capped(seconds) && windows.is_none_or(|windows| (1..=100).contains(&windows)),
         #[cfg(target_os = "linux")]

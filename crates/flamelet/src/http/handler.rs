@@ -30,6 +30,7 @@ pub struct Handler {
     prefix: String,
     authorize: Option<Arc<Authorize>>,
     hosts: Option<Arc<[String]>>,
+    timeout: Option<std::time::Duration>,
     /// Whether there is a web viewer next to this handler, so that the page may link to it.
     has_viewer: bool,
 }
@@ -41,7 +42,14 @@ pub(crate) struct SeenPath(pub(crate) String);
 impl Handler {
     /// Returns a handler that answers every client that can reach the server.
     pub fn new(profiler: Profiler) -> Self {
-        Self { profiler, prefix: String::new(), authorize: None, hosts: None, has_viewer: false }
+        Self {
+            profiler,
+            prefix: String::new(),
+            authorize: None,
+            hosts: None,
+            timeout: None,
+            has_viewer: false,
+        }
     }
 
     /// Answers only requests for which `allowed` returns true; others get 403. It is called before anything else is
@@ -88,6 +96,17 @@ impl Handler {
         self
     }
 
+    /// Says that something around this handler, such as a timeout layer or a proxy, ends requests after this time. A
+    /// request for a capture that takes as long is then refused at once with the reason, and does not end in a bare
+    /// 408 or 504. The header `x-envoy-expected-rq-timeout-ms`, which Envoy sends, says the same for one request.
+    ///
+    /// Better is to merge the routes outside of the layer, where nothing ends a capture early.
+    #[must_use]
+    pub fn timeout(mut self, time: std::time::Duration) -> Self {
+        self.timeout = Some(time);
+        self
+    }
+
     /// Answers `request`. Captures run on their own threads, and end when the future is dropped.
     pub fn answer<B: AsRef<[u8]>>(&self, request: Request<B>) -> Answering {
         let (parts, body) = request.into_parts();
@@ -117,7 +136,7 @@ impl Handler {
     }
 
     fn rules(&self) -> Rules<'_> {
-        Rules::of(&self.profiler, &self.prefix, self.has_viewer)
+        Rules { timeout: self.timeout, ..Rules::of(&self.profiler, &self.prefix, self.has_viewer) }
     }
 
     fn refuse(&self, refusal: &Refusal) -> Answer {

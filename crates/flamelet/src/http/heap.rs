@@ -7,6 +7,7 @@ use super::answer::Refusal;
 use super::delivery::{Delivery, Form};
 use super::incoming::Incoming;
 use super::plan::{Capture, EmptyProfile, Plan};
+use super::range;
 use super::rules::Rules;
 
 /// The maximum number of windows in which growth is watched.
@@ -25,6 +26,15 @@ pub(super) fn plan(request: &Incoming<'_>, view: HeapView) -> Result<Plan, Refus
     let Incoming { rules, query, name, .. } = request;
     let form = Form::negotiate(request)?;
     let seconds = request.delta_seconds()?;
+    if let Some(past) = range::asked(request) {
+        range::refuse_with(request, past, &["seconds", "windows"])?;
+        let kind = match view {
+            HeapView::InUse => "heap",
+            HeapView::Allocated => "allocs",
+            _ => return Err(Refusal::bad_parameter("the history has only heap and allocs of memory")),
+        };
+        return range::plan(request, kind, Delivery::new(rules, name, form));
+    }
     if seconds.is_some() && !has_delta(view) {
         return Err(Refusal::bad_parameter("\"seconds\" parameter is not supported for this profile type"));
     }

@@ -44,7 +44,8 @@ impl Job {
             Plan::Page { address } => Self::Done(index::page(profiler, &address, has_viewer)),
             Plan::Moved(page) => Self::Done(answer::moved_to(page)),
             Plan::Now(answer) => Self::Done(answer(profiler)),
-            Plan::Text(write) => Self::text(profiler.clone(), write),
+            Plan::Text(write) => Self::text(profiler.clone(), answer::TEXT, write),
+            Plan::Json(write) => Self::text(profiler.clone(), answer::JSON, write),
             Plan::Names(addresses) => Self::name(profiler.clone(), addresses),
             Plan::Profile(Capture::Empty(kind), delivery) => {
                 let head = delivery.head();
@@ -76,10 +77,10 @@ impl Job {
         Self::Thread { head, work, cost: Cost::Capture }
     }
 
-    fn text(profiler: Profiler, write: fn(&Profiler) -> String) -> Self {
-        let head = answer::inline(answer::TEXT, "");
+    fn text(profiler: Profiler, content_type: &'static str, write: fn(&Profiler) -> String) -> Self {
+        let head = answer::inline(content_type, "");
         let work = Box::new(move |_: &Arc<Cancel>| {
-            Ok(answer::inline(answer::TEXT, workshop::run(move || write(&profiler))))
+            Ok(answer::inline(content_type, workshop::run(move || write(&profiler))))
         });
         Self::Thread { head, work, cost: Cost::Capture }
     }

@@ -7,6 +7,7 @@ use flamelet_store::{Query, Reader};
 use super::answer::{self, Refusal};
 use super::plan::Question;
 use crate::Profiler;
+use crate::history::{ALLOCS, CPU, HEAP};
 use crate::{Error, ErrorKind, Result};
 
 const MILLISECOND: i64 = 1_000_000;
@@ -49,6 +50,18 @@ impl Past<'_> {
     }
 }
 
+/// Returns Pyroscope's name for a kind of windows, and how many of its values can be added up over time; `None` for the heap
+/// at a moment, which cannot.
+fn as_pyroscope(kind: &str) -> Option<(&str, usize)> {
+    match kind {
+        CPU => Some(("process_cpu", usize::MAX)),
+        // What was allocated; the change of what is in use comes behind it.
+        ALLOCS => Some(("memory", 2)),
+        HEAP => None,
+        other => Some((other, usize::MAX)),
+    }
+}
+
 fn nanos(span: Span) -> (i64, i64) {
     (span.from.saturating_mul(MILLISECOND), span.to.saturating_mul(MILLISECOND))
 }
@@ -63,12 +76,12 @@ impl Source for Past<'_> {
         let kinds = self.reader()?.kinds(&Query::new("", from, to), &Budget::new(Limits::SERVICE))?;
         let mut measured: Vec<Measured> = Vec::new();
         for kind in kinds {
-            let name = if kind.name == crate::history::CPU { "process_cpu" } else { &kind.name };
+            let Some((name, values)) = as_pyroscope(&kind.name) else { continue };
             let period = kind.period_type.clone().unwrap_or_default();
             let found = Measured {
                 name: name.to_owned(),
                 source_name: kind.name.clone(),
-                values: kind.values,
+                values: kind.values.into_iter().take(values).collect(),
                 period,
             };
             // The sampling rate may have changed.

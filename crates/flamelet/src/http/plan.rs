@@ -19,6 +19,9 @@ pub(super) enum Plan {
     Now(fn(&Profiler) -> Answer),
     /// Answer with the text that this function makes, which takes a moment.
     Text(fn(&Profiler) -> String),
+    /// Does the same with JSON.
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "nothing is watched there"))]
+    Json(fn(&Profiler) -> String),
     /// Look up the names of these addresses.
     Names(Vec<u64>),
     /// Take a profile and deliver it.
@@ -45,8 +48,8 @@ pub(super) enum Capture {
     Cpu { seconds: u64, frequency: u32 },
     /// CPU time of the last seconds.
     Recent { seconds: u64 },
-    /// CPU time between two moments in the past, in nanoseconds since 1970.
-    Range { from: i64, to: i64 },
+    /// Windows of this kind between two moments in the past, in nanoseconds since 1970.
+    Range { kind: &'static str, from: i64, to: i64 },
     /// The heap, or what changes in this many seconds.
     Heap { view: HeapView, seconds: Option<u64> },
     /// What grows, watched in this many windows if the request says so.
@@ -60,8 +63,30 @@ pub(super) enum Capture {
     /// The tasks that live.
     #[cfg(target_os = "linux")]
     Tasks,
+    /// Spans, since the start or during this many seconds.
+    #[cfg(all(feature = "tracing", target_os = "linux"))]
+    Spans { seconds: Option<u64> },
     /// A profile that flamelet does not capture, or not in this service.
     Empty(EmptyProfile),
+}
+
+impl Capture {
+    /// Returns for how many seconds it waits.
+    pub(super) fn seconds(self) -> u64 {
+        match self {
+            Self::Cpu { seconds, .. } | Self::Growth { seconds, .. } => seconds,
+            #[cfg(target_os = "linux")]
+            Self::Wall { seconds, .. } => seconds,
+            Self::Heap { seconds, .. } => seconds.unwrap_or(0),
+            #[cfg(target_os = "linux")]
+            Self::Waits { seconds, .. } => seconds.unwrap_or(0),
+            #[cfg(all(feature = "tracing", target_os = "linux"))]
+            Self::Spans { seconds } => seconds.unwrap_or(0),
+            #[cfg(target_os = "linux")]
+            Self::Tasks => 0,
+            Self::Recent { .. } | Self::Range { .. } | Self::Empty(_) => 0,
+        }
+    }
 }
 
 /// A profile that Go has and this service does not capture.
@@ -73,6 +98,7 @@ pub(super) enum EmptyProfile {
     Blocked,
     Goroutine,
     Mutex,
+    Spans,
     Threadcreate,
     #[cfg_attr(target_os = "linux", allow(dead_code, reason = "captured there"))]
     Wall,

@@ -11,6 +11,8 @@ pub(super) struct Rules<'a> {
     /// The service's name.
     pub(super) name: &'a str,
     pub(super) limits: &'a Limits,
+    /// After which time something in front of the service ends requests, if that is known.
+    pub(super) timeout: Option<Duration>,
     /// Whether there is a web viewer next to the endpoints.
     pub(super) has_viewer: bool,
     /// Samples per second, if a request to Go's endpoint does not say.
@@ -29,6 +31,9 @@ pub(super) struct Rules<'a> {
     pub(super) locks: Result<(), &'static str>,
     /// Whether there ever was a task.
     pub(super) has_tasks: bool,
+    /// Whether there ever was a span.
+    #[cfg_attr(not(all(feature = "tracing", target_os = "linux")), allow(dead_code, reason = "never, then"))]
+    pub(super) has_spans: bool,
 }
 
 impl<'a> Rules<'a> {
@@ -37,6 +42,7 @@ impl<'a> Rules<'a> {
             prefix,
             name: profiler.name(),
             limits: profiler.limits(),
+            timeout: None,
             has_viewer,
             frequency: frequency(profiler),
             cpu: cpu(),
@@ -45,6 +51,7 @@ impl<'a> Rules<'a> {
             now: now(),
             heap: heap(profiler),
             has_tasks: has_tasks(),
+            has_spans: has_spans(),
             locks: if crate::locks::is_installed() {
                 Ok(())
             } else {
@@ -61,6 +68,16 @@ fn has_tasks() -> bool {
 
 #[cfg(not(target_os = "linux"))]
 fn has_tasks() -> bool {
+    false
+}
+
+#[cfg(feature = "tracing")]
+fn has_spans() -> bool {
+    crate::spans::were_made()
+}
+
+#[cfg(not(feature = "tracing"))]
+fn has_spans() -> bool {
     false
 }
 
@@ -115,7 +132,13 @@ fn now() -> i64 {
 
 #[cfg(all(feature = "heap", target_os = "linux"))]
 fn heap(profiler: &Profiler) -> Result<(), &'static str> {
-    if profiler.shared().has_heap { Ok(()) } else { Err(crate::heap_sampling::not_enabled()) }
+    use crate::heap_sampling::{STOPPED, not_enabled};
+
+    match (profiler.shared().has_heap, flamelet_capture::heap::is_running()) {
+        (true, true) => Ok(()),
+        (true, false) => Err(STOPPED),
+        (false, _) => Err(not_enabled()),
+    }
 }
 
 #[cfg(not(all(feature = "heap", target_os = "linux")))]

@@ -6,11 +6,13 @@ use super::delivery::{Delivery, Form};
 use super::empty;
 use super::incoming::Incoming;
 use super::plan::{EmptyProfile, Plan};
+#[cfg(target_os = "linux")]
+use super::range;
 
 /// `/debug/pprof/block`.
 pub(super) fn plan_block(request: &Incoming<'_>) -> Result<Plan, Refusal> {
     #[cfg(target_os = "linux")]
-    if request.rules.locks.is_ok() {
+    if request.rules.locks.is_ok() || range::asked(request).is_some() {
         return plan(request, crate::waits::WaitView::Block);
     }
     empty::plan(request, EmptyProfile::Block)
@@ -19,7 +21,7 @@ pub(super) fn plan_block(request: &Incoming<'_>) -> Result<Plan, Refusal> {
 /// `/debug/pprof/mutex`.
 pub(super) fn plan_mutex(request: &Incoming<'_>) -> Result<Plan, Refusal> {
     #[cfg(target_os = "linux")]
-    if request.rules.locks.is_ok() {
+    if request.rules.locks.is_ok() || range::asked(request).is_some() {
         return plan(request, crate::waits::WaitView::Mutex);
     }
     empty::plan(request, EmptyProfile::Mutex)
@@ -28,7 +30,7 @@ pub(super) fn plan_mutex(request: &Incoming<'_>) -> Result<Plan, Refusal> {
 /// `/debug/pprof/await`.
 pub(super) fn plan_await(request: &Incoming<'_>) -> Result<Plan, Refusal> {
     #[cfg(target_os = "linux")]
-    if request.rules.has_tasks {
+    if request.rules.has_tasks || range::asked(request).is_some() {
         return plan(request, crate::waits::WaitView::Await);
     }
     empty::plan(request, EmptyProfile::Await)
@@ -37,7 +39,7 @@ pub(super) fn plan_await(request: &Incoming<'_>) -> Result<Plan, Refusal> {
 /// `/debug/pprof/blocked`.
 pub(super) fn plan_blocked(request: &Incoming<'_>) -> Result<Plan, Refusal> {
     #[cfg(target_os = "linux")]
-    if request.rules.has_tasks {
+    if request.rules.has_tasks || range::asked(request).is_some() {
         return plan(request, crate::waits::WaitView::Blocked);
     }
     empty::plan(request, EmptyProfile::Blocked)
@@ -78,10 +80,11 @@ pub(super) fn plan_tasks(request: &Incoming<'_>) -> Result<Plan, Refusal> {
     // Checked whether there are tasks or not.
     let seconds = request.delta_seconds()?;
     #[cfg(target_os = "linux")]
+    if request.query.number("debug", 0..=2, "")? == Some(2) {
+        return Ok(Plan::Text(crate::waits::task_text));
+    }
+    #[cfg(target_os = "linux")]
     if request.rules.has_tasks {
-        if request.query.number("debug", 0..=2, "")? == Some(2) {
-            return Ok(Plan::Text(crate::waits::task_text));
-        }
         // A difference of two moments makes no sense for what lives: the second one counts, as in Go.
         let suffix = seconds.map_or("", |_| "-delta");
         let delivery =
@@ -90,6 +93,26 @@ pub(super) fn plan_tasks(request: &Incoming<'_>) -> Result<Plan, Refusal> {
     }
     let _ = seconds;
     empty::plan(request, EmptyProfile::Goroutine)
+}
+
+/// `/debug/pprof/tasks`.
+pub(super) fn plan_task_json(_: &Incoming<'_>) -> Result<Plan, Refusal> {
+    #[cfg(target_os = "linux")]
+    return Ok(Plan::Json(crate::waits::task_json));
+    #[cfg(not(target_os = "linux"))]
+    Ok(Plan::Now(|_| answer::inline(answer::JSON, "{\"tasks\": [], \"threads\": []}\n")))
+}
+
+/// `/debug/pprof/spans`.
+pub(super) fn plan_spans(request: &Incoming<'_>) -> Result<Plan, Refusal> {
+    #[cfg(all(feature = "tracing", target_os = "linux"))]
+    if request.rules.has_spans {
+        let (form, seconds) = (Form::negotiate(request)?, request.delta_seconds()?);
+        let suffix = seconds.map_or("", |_| "-delta");
+        let delivery = Delivery::new(request.rules, &format!("{}{suffix}", request.name), form);
+        return Ok(Plan::Profile(super::plan::Capture::Spans { seconds }, delivery));
+    }
+    empty::plan(request, EmptyProfile::Spans)
 }
 
 /// `/debug/pprof/requests`.
@@ -101,6 +124,10 @@ pub(super) fn plan_requests(_: &Incoming<'_>) -> Result<Plan, Refusal> {
 fn plan(request: &Incoming<'_>, view: crate::waits::WaitView) -> Result<Plan, Refusal> {
     let form = Form::negotiate(request)?;
     let seconds = request.delta_seconds()?;
+    if let Some(past) = range::asked(request) {
+        range::refuse_with(request, past, &["seconds"])?;
+        return range::plan(request, view.name(), Delivery::new(request.rules, request.name, form));
+    }
     let suffix = seconds.map_or("", |_| "-delta");
     let delivery = Delivery::new(request.rules, &format!("{}{suffix}", request.name), form);
     Ok(Plan::Profile(super::plan::Capture::Waits { view, seconds }, delivery))

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::metrics::RequestCounters;
-use super::symbols::Symbols;
 use super::{Limits, Profiler, Settings, Shared};
 use crate::Result;
 #[cfg(all(feature = "heap", target_os = "linux"))]
 use crate::heap_sampling::HeapSettings;
+use crate::symbols::Symbols;
 
 /// Builds a [`Profiler`]. Every option has a default that is safe in production.
 #[derive(Clone, Debug)]
@@ -20,6 +20,10 @@ pub struct ProfilerBuilder {
     continuous: Option<Continuous>,
     #[cfg(feature = "history")]
     pub(super) history: Option<crate::history::History>,
+    #[cfg(feature = "push")]
+    pub(super) push: Vec<crate::push::Push>,
+    #[cfg(feature = "push")]
+    pub(super) push_from_environment: bool,
 }
 
 impl ProfilerBuilder {
@@ -45,6 +49,10 @@ impl ProfilerBuilder {
             continuous: None,
             #[cfg(feature = "history")]
             history: None,
+            #[cfg(feature = "push")]
+            push: Vec::new(),
+            #[cfg(feature = "push")]
+            push_from_environment: false,
         }
     }
 
@@ -138,20 +146,33 @@ impl ProfilerBuilder {
         check(&self.settings.cpu)?;
         check_lock_rate(self.settings.lock_rate)?;
         let symbols = Arc::new(Symbols::new(self.settings.symbol_memory));
+        #[cfg(all(feature = "heap", target_os = "linux"))]
+        let has_heap = self.settings.heap.as_ref().map_or(Ok(false), crate::heap_sampling::start)?;
+        // After the heap's sampling has begun, which it writes, too.
+        #[cfg(feature = "history")]
+        let history =
+            self.history.map(|chosen| start_history(chosen, &self.settings, &symbols)).transpose()?;
+        #[cfg(feature = "push")]
+        let push = super::push::start(
+            self.push,
+            self.push_from_environment,
+            history.as_ref(),
+            &self.settings,
+            &symbols,
+        )?;
         let shared = Shared {
             counters: RequestCounters::default(),
-            #[cfg(feature = "history")]
-            history: self
-                .history
-                .map(|chosen| start_history(chosen, &self.settings, &symbols))
-                .transpose()?,
-            symbols,
             #[cfg(any(feature = "cpu", feature = "http"))]
             ending: Default::default(),
             #[cfg(feature = "http")]
             requests: Default::default(),
             #[cfg(all(feature = "heap", target_os = "linux"))]
-            has_heap: self.settings.heap.as_ref().map_or(Ok(false), crate::heap_sampling::start)?,
+            has_heap,
+            #[cfg(feature = "history")]
+            history,
+            #[cfg(feature = "push")]
+            push,
+            symbols,
             #[cfg(feature = "continuous")]
             recent: self.continuous.map(|chosen| chosen.start(&self.settings.cpu)).transpose()?,
             settings: self.settings,
@@ -381,12 +402,8 @@ fn start_history(
     settings: &Settings,
     symbols: &Arc<Symbols>,
 ) -> Result<crate::history::Running> {
-    let symbols = symbols.clone();
-    let symbolize = move |profile: &mut flamelet_capture::profile::Profile| symbols.symbolize(profile);
-    let service = crate::history::Service {
-        labels: settings.labels.clone(),
-        symbolize: settings.symbolize.then(|| Box::new(symbolize) as _),
-    };
+    let symbols = settings.symbolize.then(|| symbols.clone());
+    let service = crate::history::Service { labels: settings.labels.clone(), symbols };
     crate::history::Running::start(history, service, &settings.cpu)
 }
 

@@ -50,9 +50,15 @@ impl Profiler {
             let message = "continuous sampling is off: build the profiler with `.continuous(…)`";
             return Err(Error::new(ErrorKind::NotEnabled, message));
         };
-        let profile = self.complete(recent.last(span), self.shared.settings.symbolize);
+        let profile = self.complete_cpu(recent.last(span), self.shared.settings.symbolize);
         count(&self.shared.counters.served);
         Ok(profile)
+    }
+
+    /// Completes a CPU profile: what requests have used is their part `cpu`.
+    fn complete_cpu(&self, mut profile: Profile, symbolize: bool) -> Profile {
+        profile.label_with("route", "part", "cpu");
+        self.complete(profile, symbolize)
     }
 
     /// Returns how far back [`Profiler::last`] reaches.
@@ -172,14 +178,14 @@ impl CpuCapture {
     /// Returns what was sampled so far; the capture continues. Like [`finish`](Self::finish), this looks up names.
     pub fn snapshot(&self) -> Profile {
         let profile = self.session.as_ref().map(Session::snapshot).unwrap_or_default();
-        self.profiler.complete(profile, self.symbolize)
+        self.profiler.complete_cpu(profile, self.symbolize)
     }
 
     /// Ends the capture and returns its profile. With symbolizing on, this looks up names, which can take a second
     /// for the first profile of a large program: in async code, call it on a blocking thread.
     pub fn finish(mut self) -> Profile {
         let raw = self.end();
-        let profile = self.profiler.complete(raw, self.symbolize);
+        let profile = self.profiler.complete_cpu(raw, self.symbolize);
         self.serve();
         profile
     }
@@ -190,7 +196,7 @@ impl CpuCapture {
         if !is_wanted() {
             return Err(task::cancelled());
         }
-        let profile = self.profiler.complete(raw, self.symbolize);
+        let profile = self.profiler.complete_cpu(raw, self.symbolize);
         if !is_wanted() {
             return Err(task::cancelled());
         }

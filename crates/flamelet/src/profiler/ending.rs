@@ -1,15 +1,21 @@
 //! The end of a service: captures end with it.
 
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 
 use super::Profiler;
-use crate::lock::lock;
+use crate::lock::ProcessMutex;
 use crate::task::Cancel;
 
-/// The captures that are running, and whether the service is ending.
-#[derive(Debug, Default)]
+/// The captures that are running, and whether the service is ending. The child of a fork has no captures.
+#[derive(Default)]
 pub(super) struct Ending {
-    state: Mutex<State>,
+    state: ProcessMutex<State>,
+}
+
+impl Ending {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock(State::default)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -24,7 +30,7 @@ impl Profiler {
     ///
     /// Files at intervals, heap and continuous sampling go on.
     pub fn shutdown(&self) {
-        let mut state = lock(&self.shared.ending.state);
+        let mut state = self.shared.ending.lock();
         state.has_begun = true;
         let running = std::mem::take(&mut state.running);
         drop(state);
@@ -33,7 +39,7 @@ impl Profiler {
 
     /// Lets [`Profiler::shutdown`] end the capture that `cancel` belongs to.
     pub(crate) fn end_with_service(&self, cancel: &Arc<Cancel>) {
-        let mut state = lock(&self.shared.ending.state);
+        let mut state = self.shared.ending.lock();
         if state.has_begun {
             drop(state);
             return cancel.end();
@@ -44,6 +50,6 @@ impl Profiler {
 
     #[cfg(feature = "http")]
     pub(crate) fn is_ending(&self) -> bool {
-        lock(&self.shared.ending.state).has_begun
+        self.shared.ending.lock().has_begun
     }
 }

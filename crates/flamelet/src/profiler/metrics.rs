@@ -40,12 +40,33 @@ pub struct Metrics {
     pub blocked_polls: u64,
     /// How long they took together.
     pub blocked_time: Duration,
+    /// The same polls by how long they took: for each of [`Metrics::BLOCKED_BOUNDS`] those that took no longer than it and
+    /// longer than the one before, and at the end those that took longer than the last. A histogram of Prometheus has
+    /// the sums of these.
+    pub blocked_lengths: [u64; 13],
     /// Bytes that cached symbols take.
     pub symbol_memory: usize,
     /// Bytes of finished answers that wait for slow clients, under axum and `flamelet::serve`.
     pub unread_bytes: usize,
     /// Bytes that the web viewer keeps; if a profiler has several viewers, those of the one that reported last.
     pub view_memory: usize,
+    /// Windows that receivers have acknowledged, all receivers together.
+    pub pushed: u64,
+    /// Requests that failed and were tried again.
+    pub push_retries: u64,
+    /// Windows that a receiver did not get, because it refused them or they became too old; they stay in the history.
+    pub push_dropped: u64,
+    /// How old the oldest window is that a receiver does not have yet; zero if all have everything.
+    pub push_lag: Duration,
+}
+
+impl Metrics {
+    /// The lengths by which [`Metrics::blocked_lengths`] counts polls: from 1 ms to 5 s.
+    #[cfg(target_os = "linux")]
+    pub const BLOCKED_BOUNDS: [Duration; 12] = flamelet_capture::wait::tasks::long_polls::BOUNDS;
+    /// No polls are watched on this system.
+    #[cfg(not(target_os = "linux"))]
+    pub const BLOCKED_BOUNDS: [Duration; 12] = [Duration::MAX; 12];
 }
 
 /// Counters of how requests ended.
@@ -83,8 +104,10 @@ impl RequestCounters {
 
 #[cfg(target_os = "linux")]
 fn with_polls(metrics: Metrics) -> Metrics {
-    let (blocked_polls, nanos) = flamelet_capture::wait::tasks::long_polls::totals();
-    Metrics { blocked_polls, blocked_time: Duration::from_nanos(nanos), ..metrics }
+    use flamelet_capture::wait::tasks::long_polls;
+
+    let (blocked_time, blocked_lengths) = (Duration::from_nanos(long_polls::nanos()), long_polls::lengths());
+    Metrics { blocked_polls: blocked_lengths.iter().sum(), blocked_time, blocked_lengths, ..metrics }
 }
 
 #[cfg(not(target_os = "linux"))]

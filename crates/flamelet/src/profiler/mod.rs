@@ -9,9 +9,10 @@ mod limits;
 mod metrics;
 #[cfg(feature = "http")]
 mod permit;
+#[cfg(feature = "push")]
+mod push;
 #[cfg(feature = "history")]
 mod range;
-mod symbols;
 #[cfg(feature = "http")]
 mod unread;
 
@@ -27,8 +28,6 @@ pub use metrics::Metrics;
 pub(crate) use metrics::count;
 #[cfg(feature = "view")]
 pub(crate) use permit::Permit;
-#[cfg(all(feature = "heap", target_os = "linux"))]
-pub(crate) use symbols::Symbols;
 #[cfg(feature = "http")]
 pub(crate) use unread::Unread;
 
@@ -37,9 +36,8 @@ use std::sync::Arc;
 
 use flamelet_capture::profile::Profile;
 
+use crate::symbols::Symbols;
 use metrics::RequestCounters;
-#[cfg(not(all(feature = "heap", target_os = "linux")))]
-use symbols::Symbols;
 
 /// The profiler of a service. Cheap to clone: clones share everything.
 ///
@@ -73,6 +71,9 @@ pub(crate) struct Shared {
     recent: Option<(flamelet_capture::cpu::Recent, std::time::Duration)>,
     #[cfg(feature = "history")]
     history: Option<crate::history::Running>,
+    /// Behind the history, so that its last window is sent when the profiler ends.
+    #[cfg(feature = "push")]
+    push: Vec<crate::push::Running>,
 }
 
 /// The options that the profiler was built with.
@@ -114,7 +115,10 @@ impl Profiler {
 
     /// Returns what the profiler has done so far, and what it cost.
     pub fn metrics(&self) -> Metrics {
-        self.shared.counters.snapshot(self.shared.symbols.memory())
+        let metrics = self.shared.counters.snapshot(self.shared.symbols.memory());
+        #[cfg(feature = "push")]
+        let metrics = self.with_push(metrics);
+        metrics
     }
 
     /// Fills in the names of functions, files and lines in a profile of this process, and caches them for the next

@@ -8,7 +8,7 @@ use flamelet_store::{Query, Reader};
 
 use super::metrics::count;
 use super::{Profiler, ProfilerBuilder};
-use crate::history::{CPU, History};
+use crate::history::{CPU, HEAP, History};
 use crate::{Error, ErrorKind, Result};
 
 impl ProfilerBuilder {
@@ -30,7 +30,13 @@ impl Profiler {
     /// A window belongs to the range if its middle does; the window that is being sampled is not there yet. Like
     /// [`CpuRequest::run`](crate::CpuRequest::run), this looks up names: in async code, call it on a blocking thread.
     pub fn range(&self, from: SystemTime, to: SystemTime) -> Result<Profile> {
-        self.range_of(nanos(from), nanos(to))
+        self.range_of(CPU, from, to)
+    }
+
+    /// Like [`range`](Self::range), of other windows: `heap` (memory at the end of the range), `allocs` (what was
+    /// allocated in it), `block`, `mutex`, `await` and `blocked`, in services that count these.
+    pub fn range_of(&self, kind: &str, from: SystemTime, to: SystemTime) -> Result<Profile> {
+        self.windows_between(kind, nanos(from), nanos(to))
     }
 
     /// Returns the folder of the history, if there is one.
@@ -38,7 +44,8 @@ impl Profiler {
         self.shared.history.as_ref().map(|running| running.path())
     }
 
-    pub(crate) fn range_of(&self, from: i64, to: i64) -> Result<Profile> {
+    /// Returns the windows of a kind between two moments; of the heap, its last moment there.
+    pub(crate) fn windows_between(&self, kind: &str, from: i64, to: i64) -> Result<Profile> {
         let Some(folder) = self.history_folder() else {
             let message = "the service keeps no history: build the profiler with `.history(…)`";
             return Err(Error::new(ErrorKind::NotEnabled, message));
@@ -48,8 +55,14 @@ impl Profiler {
             return Err(Error::invalid(format!("the range is empty: it begins at {from} and ends at {to}")));
         }
         let reader = Reader::open(folder)?;
-        let profile = self.selected(&reader, &Query::new(CPU, from, to))?;
-        profile.ok_or_else(|| nothing(&reader, from, to))
+        let mut query = Query::new(kind, from, to);
+        if kind == HEAP
+            && let Some(last) = reader.last(&query, &Budget::new(Limits::SERVICE))?
+        {
+            (query.from, query.to) = (last, last.saturating_add(1));
+        }
+        let profile = self.selected(&reader, &query)?;
+        profile.ok_or_else(|| nothing(&reader, kind, from, to))
     }
 
     /// Returns what a query finds, with names: those that the history keeps, and those of files that are there.
@@ -69,7 +82,7 @@ impl Profiler {
 }
 
 /// Returns the error of a range without windows, which says what there is.
-fn nothing(reader: &Reader, from: i64, to: i64) -> Error {
+fn nothing(reader: &Reader, kind: &str, from: i64, to: i64) -> Error {
     let span = reader.span(&Budget::new(Limits::SERVICE)).ok().flatten();
     let there = match span {
         Some((first, last)) => {
@@ -78,7 +91,7 @@ fn nothing(reader: &Reader, from: i64, to: i64) -> Error {
         None => "the history has no window yet".to_owned(),
     };
     let (from, to) = (moment::format(from), moment::format(to));
-    Error::new(ErrorKind::NotFound, format!("there is no window between {from} and {to}; {there}"))
+    Error::new(ErrorKind::NotFound, format!("there is no {kind} window between {from} and {to}; {there}"))
 }
 
 fn nanos(time: SystemTime) -> i64 {

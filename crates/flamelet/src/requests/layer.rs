@@ -4,13 +4,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use http::{Extensions, Request, Response};
+use http::{Extensions, HeaderMap, Request, Response};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::Profiler;
 use crate::anatomy::{Parts, Route};
 use crate::tasks::Task;
+use crate::{Profiler, TraceIds};
 
 /// Reads the template of the route from the extensions of a request, where a router has left it.
 type FindRoute = fn(&Extensions) -> Option<&str>;
@@ -61,13 +61,22 @@ where
         let name = (self.layer.route)(request.extensions()).unwrap_or("(no route)");
         let requests = &self.layer.profiler.shared().requests;
         let route = requests.route(name, request.method().as_str());
+        let labels = trace_of(request.headers())
+            .map_or_else(|| route.labels.clone(), |ids| route.labels.with(ids.labels()));
         // Handlers may begin their work before they are polled.
-        let scope = route.labels.enter();
+        let scope = labels.enter();
         let answering = self.service.call(request);
         drop(scope);
-        let task = Task::new(&route.task, route.labels.clone(), answering);
+        let task = Task::new(&route.task, labels, answering);
         Answering { task, route: Counting(Some(route)) }
     }
+}
+
+/// Returns the trace that a request belongs to, if it says so by exactly one `traceparent` header.
+fn trace_of(headers: &HeaderMap) -> Option<TraceIds> {
+    let mut found = headers.get_all("traceparent").iter();
+    let only = found.next().filter(|_| found.next().is_none())?;
+    TraceIds::from_traceparent(only.to_str().ok()?)
 }
 
 /// The future of a watched request.

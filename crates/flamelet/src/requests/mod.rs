@@ -21,9 +21,14 @@
 //! | `awaiting` | waits to be woken: a timer, a socket, an async lock, other tasks | `/debug/pprof/await` |
 //! | `runnable` | was woken, and waits for a thread of the executor | |
 //!
+//! The samples of these profiles carry the part as the label `part`, beside `route` and `method`.
+//!
 //! `/debug/pprof/requests` and `flamelet requests URL` print them, for all requests and for the slowest hundredth. A
 //! request counts when its response is ready; streaming the body is not part of it. What it does on other threads
 //! or in other tasks is `awaiting`.
+//!
+//! A request with a W3C `traceparent` header also carries `trace_id` and `span_id`, those of the caller's span, on the samples of
+//! its CPU time and in the list of tasks: `flamelet top URL --tagfocus trace_id=4bf92f35…` answers for one trace.
 //!
 //! The number of routes is bounded: requests are counted by the template of the route (`/users/{id}`), never by their
 //! path, those without a route together, and after 500 routes all others together.

@@ -11,7 +11,7 @@
 //! age and for how long it has awaited. `/debug/pprof/await` says where tasks have spent how much time awaiting. Neither
 //! needs `tokio_unstable` or a change of the code inside the task.
 //!
-//! Requests become tasks by the layer of [`mod@crate::requests`]; with the feature `tokio`, `flamelet::spawn`,
+//! Requests become tasks by the layer of `flamelet::requests`; with the feature `tokio`, `flamelet::spawn`,
 //! `flamelet::spawn_blocking` and `flamelet::JoinSet` take the place of tokio's.
 //!
 //! A future that polls others with a waker of its own, such as `FuturesUnordered`, is seen up to there; wrap the
@@ -37,5 +37,5 @@ use flamelet_capture::labels::LabelSet;
 /// A poll costs about 100 ns more.
 pub fn task<F: Future>(name: impl AsRef<str>, future: F) -> Task<F> {
     let name = name.as_ref();
-    Task::new(name, LabelSet::current().with([("task", name)]), future)
+    Task::new(name, LabelSet::current_with("task", name), future)
 }

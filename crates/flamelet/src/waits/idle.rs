@@ -1,6 +1,8 @@
 //! Which threads have nothing to do, by their stacks.
 
+#[cfg(any(feature = "cpu", feature = "http"))]
 use super::names::Names;
+#[cfg(any(feature = "cpu", feature = "http"))]
 use crate::Profiler;
 
 /// Words in functions of thread pools that wait for work.
@@ -11,13 +13,15 @@ const WAITS_FOR_WORK: &[&str] =
 const WORKS: &[&str] = &["task::harness", "task::raw::poll", "::block_on", "rayon_core::job"];
 
 /// Tells idle threads by the functions on their stacks.
+#[cfg(any(feature = "cpu", feature = "http"))]
 pub(super) struct Idle {
     names: Names,
 }
 
+#[cfg(any(feature = "cpu", feature = "http"))]
 impl Idle {
     pub(super) fn of<'a>(profiler: &Profiler, stacks: impl Iterator<Item = &'a [u64]>) -> Self {
-        Self { names: Names::of(profiler, stacks.flatten().copied()) }
+        Self { names: Names::of(profiler.symbols(), stacks.flatten().copied()) }
     }
 
     /// Returns whether the thread with this stack waits for work.
@@ -26,12 +30,17 @@ impl Idle {
     }
 }
 
-fn is_idle<'a>(names: impl Iterator<Item = &'a str>) -> bool {
+/// Returns whether a thread with these functions on its stack, leaf first, waits for work.
+pub(super) fn is_idle<'a>(names: impl Iterator<Item = &'a str>) -> bool {
     let mut waits = false;
     for name in names {
         let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
         if has(WORKS) {
             return false;
+        }
+        // The worker is itself a job of the pool, so further out there is one on every stack.
+        if name.contains("multi_thread::worker::") && name.contains("::park") {
+            return true;
         }
         waits |= (name.contains("tokio::runtime") || name.contains("rayon_core")) && has(WAITS_FOR_WORK);
     }
@@ -47,6 +56,8 @@ mod tests {
         let of = |names: &[&str]| is_idle(names.iter().copied());
         let park = "tokio::runtime::scheduler::multi_thread::worker::Context::park_timeout";
         assert!(of(&["epoll_wait", park, "std::thread::start"]));
+        assert!(of(&["epoll_wait", park, "tokio::runtime::task::raw::poll"]), "the job that is the worker");
+        assert!(!of(&["nanosleep", "tokio::runtime::task::raw::poll", park]));
         assert!(of(&["syscall", "tokio::runtime::blocking::pool::Inner::run", "std::thread::start"]));
         assert!(!of(&[
             "nanosleep",

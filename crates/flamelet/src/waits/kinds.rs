@@ -3,7 +3,7 @@
 use flamelet_capture::wait::{Row, Rows};
 
 use super::names::Names;
-use crate::Profiler;
+use crate::symbols::Symbols;
 
 /// What a thread waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,8 +82,8 @@ pub(super) struct Kinds {
 }
 
 impl Kinds {
-    pub(super) fn of(profiler: &Profiler, rows: &Rows) -> Self {
-        Self { names: Names::of(profiler, rows.iter().flat_map(|row| leaves(row).iter().copied())) }
+    pub(super) fn of(symbols: &Symbols, rows: &Rows) -> Self {
+        Self { names: Names::of(symbols, rows.iter().flat_map(|row| leaves(row).iter().copied())) }
     }
 
     pub(super) fn of_row(&self, row: &Row) -> Option<Kind> {

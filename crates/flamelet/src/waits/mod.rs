@@ -1,16 +1,19 @@
 //! Profiles of waiting: locks and who holds them, awaits, and the tasks that live.
 
-#[cfg(any(feature = "cpu", feature = "http"))]
 mod idle;
 mod kinds;
 mod names;
 mod tasks;
+mod threads;
 
 use flamelet_capture::profile::Profile;
 use flamelet_capture::wait::{self, Row, Rows, Side};
 
+use crate::symbols::Symbols;
 use crate::{Error, ErrorKind, Profiler, Result, locks};
 use kinds::{Kind, Kinds};
+#[cfg(feature = "http")]
+pub(crate) use tasks::{task_and_thread_profile, task_json};
 pub(crate) use tasks::{task_profile, task_text};
 
 /// Which waits a profile shows, and by which stacks.
@@ -27,6 +30,17 @@ pub(crate) enum WaitView {
 }
 
 impl WaitView {
+    /// Returns the name of its endpoint, and of its windows in a history.
+    #[cfg(any(feature = "history", feature = "http"))]
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Block => "block",
+            Self::Mutex => "mutex",
+            Self::Await => "await",
+            Self::Blocked => "blocked",
+        }
+    }
+
     /// Returns a copy of what was counted so far.
     pub(crate) fn rows(self) -> Rows {
         match self {
@@ -38,23 +52,44 @@ impl WaitView {
 
     /// Makes a profile of `rows`, with names.
     pub(crate) fn profile(self, profiler: &Profiler, rows: &Rows) -> Profile {
-        let profile = match self {
-            Self::Await => wait::profile(rows, Side::Waiter, "awaits", |_| None),
-            Self::Blocked => wait::profile(rows, Side::Waiter, "polls", |_| None),
-            Self::Block | Self::Mutex => self.lock_profile(profiler, rows),
-        };
+        let profile = self.unnamed_profile(Some(profiler.symbols()), rows);
         profiler.complete(profile, profiler.shared().settings.symbolize)
     }
 
-    fn lock_profile(self, profiler: &Profiler, rows: &Rows) -> Profile {
-        let kinds = Kinds::of(profiler, rows);
-        let label = |row: &Row| kinds.of_row(row).map(|kind| ("kind", kind.name()));
+    /// Makes a profile of `rows` without names. Only `symbols` tell what kind of lock each row is about.
+    pub(crate) fn unnamed_profile(self, symbols: Option<&Symbols>, rows: &Rows) -> Profile {
+        match self {
+            Self::Await => wait::profile(rows, Side::Waiter, "awaits", |row| part(row, "awaiting")),
+            Self::Blocked => wait::profile(rows, Side::Waiter, "polls", |row| part(row, held_up(row))),
+            Self::Block | Self::Mutex => self.lock_profile(symbols, rows),
+        }
+    }
+
+    fn lock_profile(self, symbols: Option<&Symbols>, rows: &Rows) -> Profile {
+        let kinds = symbols.map(|symbols| Kinds::of(symbols, rows));
+        let kind = |row: &Row| kinds.as_ref()?.of_row(row);
+        let label = |row: &Row| {
+            let kind = kind(row).map(|kind| ("kind", kind.name()));
+            part(row, "blocked").into_iter().chain(kind).collect()
+        };
         if self == Self::Block {
             return wait::profile(rows, Side::Waiter, "contentions", label);
         }
-        let held = rows.filtered(|row| kinds.of_row(row).is_none_or(Kind::is_lock));
+        let held = rows.filtered(|row| kind(row).is_none_or(Kind::is_lock));
         wait::profile(&held, Side::Releaser, "contentions", label)
     }
+}
+
+/// Returns the label of a request's part; none if it was no request that waited.
+fn part(row: &Row, part: &'static str) -> Vec<(&'static str, &'static str)> {
+    let is_request = row.labels.iter().any(|(name, _)| name == "route");
+    if is_request { vec![("part", part)] } else { Vec::new() }
+}
+
+/// Returns the part in which a request has held up the executor.
+fn held_up(row: &Row) -> &'static str {
+    let is_busy = row.labels.iter().any(|(name, value)| name == "cause" && value == "cpu");
+    if is_busy { "cpu" } else { "blocked" }
 }
 
 impl Profiler {
@@ -91,17 +126,20 @@ impl Profiler {
     #[cfg(any(feature = "cpu", feature = "http"))]
     pub fn wall(&self, duration: std::time::Duration) -> Result<Profile> {
         let cancel = std::sync::Arc::default();
+        self.end_with_service(&cancel);
         let clock = look_around(&cancel, duration, WALL_FREQUENCY)?;
         Ok(wall_profile(self, clock))
     }
 
-    /// Returns the tasks that live, by where they await, as at `/debug/pprof/goroutine`.
+    /// Returns the tasks that live, by where they await, as at `/debug/pprof/goroutine`, but without the threads.
     pub fn live_tasks(&self) -> Profile {
         task_profile(self)
     }
 
     /// Returns the tasks that live as text, as at `/debug/pprof/goroutine?debug=2`: each with its name, its age, for how long
-    /// it has awaited and where, the longest wait first.
+    /// it has awaited and where, the longest wait first. The threads follow, with their states and stacks.
+    ///
+    /// Threads are asked for their stacks by a signal, see [`wall`](Self::wall).
     pub fn live_tasks_text(&self) -> String {
         task_text(self)
     }

@@ -1,10 +1,11 @@
 //! The functions on some stacks of this process.
 
 use std::collections::HashMap;
+use std::fmt::Write;
 
 use flamelet_symbol::symbolize::Frame;
 
-use crate::Profiler;
+use crate::symbols::Symbols;
 
 /// The functions at some addresses, innermost first.
 pub(super) struct Names {
@@ -12,11 +13,11 @@ pub(super) struct Names {
 }
 
 impl Names {
-    pub(super) fn of(profiler: &Profiler, addresses: impl Iterator<Item = u64>) -> Self {
+    pub(super) fn of(symbols: &Symbols, addresses: impl Iterator<Item = u64>) -> Self {
         let mut addresses: Vec<u64> = addresses.collect();
         addresses.sort_unstable();
         addresses.dedup();
-        let frames = profiler.symbols().inlined_frames(&addresses);
+        let frames = symbols.inlined_frames(&addresses);
         Self { frames: addresses.into_iter().zip(frames).collect() }
     }
 
@@ -29,4 +30,24 @@ impl Names {
     pub(super) fn on<'a>(&'a self, stack: &'a [u64]) -> impl Iterator<Item = &'a str> {
         stack.iter().flat_map(|&address| self.at(address)).map(|frame| &*frame.name)
     }
+
+    /// Writes the functions at an address as Go writes the frames of a goroutine.
+    pub(super) fn write_at(&self, address: u64, out: &mut String) {
+        let frames = self.at(address);
+        if frames.is_empty() {
+            let _ = writeln!(out, "{address:#x}(...)");
+        }
+        for frame in frames {
+            let _ = writeln!(out, "{}(...)\n\t{}:{}", frame.name, frame.file, frame.line);
+        }
+    }
+}
+
+/// Returns a frame of a stack as JSON.
+#[cfg(feature = "http")]
+pub(super) fn json_frame(frame: &Frame) -> String {
+    use crate::anatomy::json_text as text;
+
+    let (name, file) = (text(&frame.name), text(&frame.file));
+    format!("{{\"function\": {name}, \"file\": {file}, \"line\": {}}}", frame.line)
 }

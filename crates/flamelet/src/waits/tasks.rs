@@ -6,8 +6,12 @@ use std::time::Duration;
 use flamelet_capture::profile::{Profile, ProfileBuilder};
 use flamelet_capture::wait::tasks::{self, Info, Phase};
 use flamelet_capture::wait::{Mapped, add_stack};
+use flamelet_symbol::symbolize::Frame;
 
 use super::names::Names;
+#[cfg(feature = "http")]
+use super::names::json_frame;
+use super::threads;
 use crate::Profiler;
 
 /// The frame of tasks whose last poll was not sampled.
@@ -15,6 +19,20 @@ const NOT_SAMPLED: &str = "[not sampled]";
 
 /// Returns a profile that counts tasks by where they await.
 pub(crate) fn task_profile(profiler: &Profiler) -> Profile {
+    profiler.complete(counted().finish(), profiler.shared().settings.symbolize)
+}
+
+/// Returns a profile that counts tasks by where they await, and threads by where they are: those have the label `thread`.
+#[cfg(feature = "http")]
+pub(crate) fn task_and_thread_profile(profiler: &Profiler) -> Profile {
+    let (mut mapped, threads) = (counted(), threads::busy_first());
+    let names = Names::of(profiler.symbols(), stacks_of(&threads));
+    threads::add(&threads, &names, &mut mapped);
+    profiler.complete(mapped.finish(), profiler.shared().settings.symbolize)
+}
+
+/// Counts tasks by where they await.
+fn counted() -> Mapped {
     let all = tasks::all();
     let mut mapped = Mapped::new(&[("goroutine", "count")]);
     mapped.builder().set_period("goroutine", "count", 1);
@@ -40,7 +58,7 @@ pub(crate) fn task_profile(profiler: &Profiler) -> Profile {
         );
         mapped.builder().comment(&more);
     }
-    profiler.complete(mapped.finish(), profiler.shared().settings.symbolize)
+    mapped
 }
 
 fn own_labels(builder: &mut ProfileBuilder, task: &Info) -> Vec<flamelet_capture::profile::Label> {
@@ -57,20 +75,77 @@ fn missing(task: &Info) -> &'static str {
     }
 }
 
-/// Returns all tasks as Go's `debug=2` shows goroutines: those that await first, the longest wait on top.
+/// What lives: tasks, those that await first, the longest wait on top; threads; and the names on their stacks.
+struct Living {
+    tasks: Vec<Info>,
+    threads: Vec<threads::Info>,
+    names: Names,
+}
+
+impl Living {
+    fn of(profiler: &Profiler) -> Self {
+        let mut tasks = tasks::all();
+        tasks.sort_by_key(|task| std::cmp::Reverse((task.phase == Phase::Awaiting, task.phase_nanos)));
+        let threads = threads::busy_first();
+        let of_tasks = tasks.iter().flat_map(|task| task.stack.iter().chain(&task.spawned).copied());
+        let names = Names::of(profiler.symbols(), of_tasks.chain(stacks_of(&threads)));
+        Self { tasks, threads, names }
+    }
+}
+
+fn stacks_of(threads: &[threads::Info]) -> impl Iterator<Item = u64> + '_ {
+    threads.iter().flat_map(|thread| thread.stack.iter().copied())
+}
+
+/// Returns all tasks as Go's `debug=2` shows goroutines: those that await first, the longest wait on top. The threads
+/// follow.
 pub(crate) fn task_text(profiler: &Profiler) -> String {
-    let mut all = tasks::all();
-    all.sort_by_key(|task| std::cmp::Reverse((task.phase == Phase::Awaiting, task.phase_nanos)));
-    let names =
-        Names::of(profiler, all.iter().flat_map(|task| task.stack.iter().chain(&task.spawned).copied()));
+    let Living { tasks, threads, names } = Living::of(profiler);
     let mut out = String::new();
-    for task in &all {
+    for task in &tasks {
         write_task(task, &names, &mut out);
     }
-    if all.is_empty() {
-        out.push_str("# no tasks: flamelet::task, flamelet::spawn and flamelet::axum::layer make them\n");
+    if tasks.is_empty() {
+        out.push_str("# no tasks: flamelet::task, flamelet::spawn and flamelet::axum::layer make them\n\n");
     }
+    threads::write_text(&threads, &names, &mut out);
     out
+}
+
+/// Returns all tasks and threads as JSON, in the same order: `{"tasks": [...], "threads": [...]}`, with all times in
+/// nanoseconds.
+#[cfg(feature = "http")]
+pub(crate) fn task_json(profiler: &Profiler) -> String {
+    let Living { tasks, threads, names } = Living::of(profiler);
+    let tasks: Vec<String> = tasks.iter().map(|task| json(task, &names)).collect();
+    let threads: Vec<String> = threads.iter().map(|thread| threads::json(thread, &names)).collect();
+    let untracked = tasks::untracked();
+    let (tasks, threads) = (tasks.join(",\n"), threads.join(",\n"));
+    format!("{{\"tasks\": [\n{tasks}\n], \"threads\": [\n{threads}\n], \"untracked\": {untracked}}}\n")
+}
+
+#[cfg(feature = "http")]
+fn json(task: &Info, names: &Names) -> String {
+    use crate::anatomy::json_text as text;
+
+    let labels = task.labels.iter().map(|(name, value)| format!("{}: {}", text(name), text(value)));
+    let labels: Vec<String> = labels.collect();
+    let stack: Vec<String> =
+        task.stack.iter().flat_map(|&address| names.at(address)).map(json_frame).collect();
+    let spawned: Vec<String> = makers(task, names).map(json_frame).collect();
+    format!(
+        "{{\"id\": {}, \"name\": {}, \"state\": \"{}\", \"state_ns\": {}, \"age_ns\": {}, \"polls\": {}, \
+         \"labels\": {{{}}}, \"stack\": [{}], \"created_by\": [{}]}}",
+        task.id,
+        text(&task.name),
+        task.phase.name(),
+        task.phase_nanos,
+        task.age_nanos,
+        task.polls,
+        labels.join(", "),
+        stack.join(", "),
+        spawned.join(", "),
+    )
 }
 
 fn write_task(task: &Info, names: &Names, out: &mut String) {
@@ -81,22 +156,18 @@ fn write_task(task: &Info, names: &Names, out: &mut String) {
         let _ = writeln!(out, "{}", missing(task));
     }
     for &address in &task.stack {
-        write_frames(address, names, "", "(...)", out);
+        names.write_at(address, out);
     }
-    if let Some(&maker) = task.spawned.first() {
-        write_frames(maker, names, "created by ", "", out);
+    if let Some(maker) = makers(task, names).next() {
+        let _ = writeln!(out, "created by {}\n\t{}:{}", maker.name, maker.file, maker.line);
     }
     out.push('\n');
 }
 
-fn write_frames(address: u64, names: &Names, before: &str, after: &str, out: &mut String) {
-    let frames = names.at(address);
-    if frames.is_empty() {
-        let _ = writeln!(out, "{before}{address:#x}{after}");
-    }
-    for frame in frames {
-        let _ = writeln!(out, "{before}{}{after}\n\t{}:{}", frame.name, frame.file, frame.line);
-    }
+/// Returns the functions that made a task, without flamelet's own.
+fn makers<'a>(task: &'a Info, names: &'a Names) -> impl Iterator<Item = &'a Frame> {
+    let is_own = |frame: &&Frame| frame.name.trim_start_matches('<').starts_with("flamelet::");
+    task.spawned.iter().flat_map(|&address| names.at(address)).skip_while(is_own)
 }
 
 fn shown(nanos: u64) -> String {

@@ -48,6 +48,33 @@ fn one_more_than_the_cap_is_refused_until_one_ends() {
 }
 
 #[test]
+fn a_capture_that_a_timeout_would_cut_off_is_refused_at_once() {
+    let profiler = Profiler::builder().start().expect("started");
+    let handler = flamelet::http::Handler::new(profiler).timeout(Duration::from_secs(20));
+    let ask = |path: &str, envoy: Option<&str>| {
+        let mut request = http::Request::get(path);
+        if let Some(millis) = envoy {
+            request = request.header("x-envoy-expected-rq-timeout-ms", millis);
+        }
+        let answer = handler.answer(request.body(Vec::new()).expect("a request"));
+        let answer =
+            tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(answer);
+        (answer.status().as_u16(), String::from_utf8_lossy(answer.body()).into_owned())
+    };
+    // Without `seconds`, Go's default of 30.
+    for path in ["/debug/pprof/profile", "/debug/pprof/profile?seconds=20", "/debug/pprof/wall?seconds=25"] {
+        let (status, text) = ask(path, None);
+        assert!(status == 400 && text.contains("ended after 20 s"), "{path}: {status} {text}");
+    }
+    assert_eq!(ask("/debug/pprof/profile?seconds=1", None).0, 200);
+    assert_eq!(ask("/debug/pprof/profile?seconds=1", Some("15000")).0, 200);
+    assert_eq!(ask("/debug/pprof/profile?seconds=1", Some("nonsense")).0, 200);
+    let (status, text) = ask("/debug/pprof/profile?seconds=15", Some("15000"));
+    assert!(status == 400 && text.contains("ended after 15 s"), "{status} {text}");
+    assert_eq!(ask("/debug/pprof/profile?seconds=1", Some("0")).0, 200, "no timeout");
+}
+
+#[test]
 fn a_client_that_hangs_up_ends_its_capture() {
     let service = Service::start(Profiler::builder());
     let paths = ["/debug/pprof/profile?seconds=600", "/pprof/profile/flamegraph?seconds=600"];

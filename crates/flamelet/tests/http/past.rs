@@ -51,10 +51,47 @@ fn ranges_that_make_no_sense_are_refused() {
         ("from=%1b%5b31m", 400, "is not a time"),
         ("from=-1h&seconds=5", 400, "seconds and from params are incompatible"),
         ("from=-1h&last=5", 400, "last and from params are incompatible"),
-        ("from=0&to=1000", 404, "there is no window between 1970-01-01T00:00:00Z"),
+        ("from=0&to=1000", 404, "there is no cpu window between 1970-01-01T00:00:00Z"),
     ] {
         service.get(&format!("/debug/pprof/profile?{query}")).assert_refused(status, text);
     }
     let without = Service::start(Profiler::builder());
     without.get("/debug/pprof/profile?from=-1h").assert_refused(403, "keeps no history");
+}
+
+#[test]
+fn memory_of_the_past_is_the_last_moment_and_allocations_add_up() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let service = with_history(folder.path());
+    let held = hold_for_the_past();
+    let total = |path: &str, kind: &str| {
+        let answer = service.get(path);
+        if answer.status == 404 {
+            return None;
+        }
+        let profile = answer.profile();
+        let column = profile
+            .sample_types()
+            .iter()
+            .position(|value| profile.string(value.kind) == kind)
+            .expect("there");
+        names(&profile, "hold_for_the_past").then(|| profile.total(column))
+    };
+    let in_use = again_until(|| total("/debug/pprof/heap?from=-1h", "inuse_space"), Option::is_some);
+    assert!(in_use.is_some_and(|bytes| bytes >= held.len() as i64), "{in_use:?}");
+    let allocated = again_until(|| total("/debug/pprof/allocs?from=-1h", "alloc_space"), Option::is_some);
+    assert!(allocated.is_some_and(|bytes| bytes >= held.len() as i64), "{allocated:?}");
+    // A second snapshot replaces the first one and is not added to it.
+    let windows = |kind: &str| service.get(&format!("/debug/pprof/{kind}?from=-1h")).profile();
+    let comment =
+        |profile: flamelet::Profile| profile.comments().any(|comment| comment.contains(" 1 windows "));
+    assert!(comment(windows("heap")));
+    service.get("/debug/pprof/peak?from=-1h").assert_refused(400, "only heap and allocs");
+    service.get("/debug/pprof/heap?from=-1h&seconds=1").assert_refused(400, "incompatible");
+    service.get("/debug/pprof/mutex?from=-1h").assert_refused(404, "no mutex window");
+}
+
+#[inline(never)]
+fn hold_for_the_past() -> Vec<u8> {
+    std::hint::black_box(vec![7; 64 << 20])
 }

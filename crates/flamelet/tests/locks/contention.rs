@@ -11,7 +11,7 @@ pub(crate) const HELD: Duration = Duration::from_millis(20);
 
 pub(crate) const ROUNDS: u32 = 5;
 
-const DEADLINE: Duration = Duration::from_secs(180);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(180);
 
 /// What really happened.
 #[derive(Debug)]

@@ -5,6 +5,7 @@
 
 mod contention;
 mod known_answers;
+mod past;
 #[path = "../support/pprof.rs"]
 mod pprof;
 mod quiet;

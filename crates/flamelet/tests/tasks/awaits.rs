@@ -175,6 +175,51 @@ async fn outer_of_stuck(never: std::future::Pending<()>) {
     }
 }
 
+#[inline(never)]
+fn blocks_a_thread(end: &std::sync::mpsc::Receiver<()>) {
+    let _ = std::hint::black_box(end.recv());
+}
+
+#[test]
+fn threads_are_listed_beside_tasks_and_idle_workers_are_marked() {
+    let (profiler, runtime) = (profiler(), runtime());
+    runtime.spawn(flamelet::task("beside threads", std::future::pending::<()>()));
+    let (over, end) = std::sync::mpsc::channel();
+    let blocked = std::thread::Builder::new().name("blocked-thread".into());
+    let blocked = blocked.spawn(move || blocks_a_thread(&end)).expect("a thread");
+    let server = profiler.serve("127.0.0.1:0").expect("serves");
+    let start = Instant::now();
+    // Until both have come to where they wait, and have answered.
+    loop {
+        let text = String::from_utf8(get(&server, "goroutine?debug=2")).expect("text");
+        assert!(start.elapsed() < DEADLINE, "they are not listed: {text}");
+        let of_thread = |name: &str| {
+            let at = text.find(&format!("# {name}: "))?;
+            let head = text[..at].trim_end().rsplit('\n').next()?;
+            Some((head.to_owned(), text[at..].split("\n\n").next()?.to_owned()))
+        };
+        let is_blocked = of_thread("blocked-thread").is_some_and(|(head, stack)| {
+            head.starts_with("thread ") && head.contains(" [waiting") && stack.contains("blocks_a_thread")
+        });
+        if is_blocked && text.contains(" [idle") {
+            break;
+        }
+    }
+    let answer = get(&server, "goroutine");
+    let body = answer.windows(4).position(|end| end == b"\r\n\r\n").map_or(0, |at| at + 4);
+    let profile =
+        flamelet_capture::profile::pprof::read(&answer[body..], &Default::default()).expect("a profile");
+    let has = |key: &str, text: &str| {
+        profile.samples().any(|sample| {
+            let labels = profile.labels(sample.labels);
+            labels.iter().any(|label| (profile.string(label.key), profile.string(label.text)) == (key, text))
+        })
+    };
+    assert!(has("thread", "blocked-thread") && has("task", "beside threads"));
+    drop(over);
+    blocked.join().expect("ended");
+}
+
 #[test]
 fn tasks_are_listed_with_their_await_stacks() {
     let (profiler, runtime) = (profiler(), runtime());
@@ -187,11 +232,13 @@ fn tasks_are_listed_with_their_await_stacks() {
     }
     let profile = profiler.live_tasks();
     assert_eq!(find(&profile, "awaits::is_stuck").0, 3, "with every async function around");
-    let executor = "tokio::runtime::task::harness";
     let in_executor = profile.samples().filter(|sample| {
-        let mut lines = profile.stack(sample.stack).iter().flat_map(|&location| profile.lines(location));
-        let is_stuck = |name: &str| name.contains(executor);
-        lines.any(|line| line.function.is_some_and(|id| is_stuck(profile.string(profile.function(id).name))))
+        let has = |part: &str| {
+            let mut lines = profile.stack(sample.stack).iter().flat_map(|&location| profile.lines(location));
+            let is_it = |name: &str| name.contains(part);
+            lines.any(|line| line.function.is_some_and(|id| is_it(profile.string(profile.function(id).name))))
+        };
+        has("awaits::is_stuck") && has("tokio::runtime::task::harness")
     });
     assert_eq!(in_executor.count(), 0, "and without the executor's");
     let server = profiler.serve("127.0.0.1:0").expect("serves");
@@ -199,6 +246,24 @@ fn tasks_are_listed_with_their_await_stacks() {
     let text = String::from_utf8(get(&server, "goroutine?debug=2")).expect("text");
     for word in ["[awaiting, ", "# stuck: ", "outer_of_stuck", "created by ", "awaits.rs:"] {
         assert!(text.contains(word), "{word}: {text}");
+    }
+    let first_thread = text.find("\nthread ").expect("threads follow");
+    assert!(
+        text[first_thread..].contains(" of CPU time\n") && !text[first_thread..].contains("\ngoroutine "),
+        "{text}"
+    );
+    let json = String::from_utf8(get(&server, "tasks")).expect("text");
+    for word in [
+        "application/json",
+        "{\"tasks\": [",
+        "\"name\": \"stuck\", \"state\": \"awaiting\", \"state_ns\": ",
+        "\"labels\": {\"task\": \"stuck\"}",
+        "outer_of_stuck",
+        "], \"threads\": [",
+        "\"syscall\": ",
+        "\"untracked\": 0}",
+    ] {
+        assert!(json.contains(word), "{word}: {json}");
     }
     if !lacks_pprof() {
         let top = run_pprof(&["-top", "-nodecount=1000", "-nodefraction=0"], &url("goroutine"));

@@ -32,19 +32,21 @@ fn holds_up_by_lock() {
     std::hint::black_box(());
 }
 
-/// The causes of the long polls with a function of this name.
-fn causes(profile: &Profile, function: &str) -> Vec<String> {
-    let mut causes = Vec::new();
-    for sample in profile.samples() {
+/// Whether a long poll of the task with this name, with a function of this name in its stack, has this cause. (Other tests of
+/// this process hold up their tasks by the same functions.)
+fn is_found(profile: &Profile, name: &str, cause: &str) -> bool {
+    profile.samples().any(|sample| {
+        let has_label = |key: &str, text: &str| {
+            let mut labels = profile.labels(sample.labels).iter();
+            labels.any(|label| profile.string(label.key) == key && profile.string(label.text) == text)
+        };
         let mut lines = profile.stack(sample.stack).iter().flat_map(|&location| profile.lines(location));
-        let has = |name: &str| name.contains(function);
-        if lines.any(|line| line.function.is_some_and(|id| has(profile.string(profile.function(id).name)))) {
-            let labels = profile.labels(sample.labels).iter();
-            let found = labels.filter(|label| profile.string(label.key) == "cause");
-            causes.extend(found.map(|label| profile.string(label.text).to_owned()));
-        }
-    }
-    causes
+        let has = |function: &str| function.contains(&format!("blocked::{name}"));
+        has_label("task", name)
+            && has_label("cause", cause)
+            && lines
+                .any(|line| line.function.is_some_and(|id| has(profile.string(profile.function(id).name))))
+    })
 }
 
 #[test]
@@ -58,12 +60,11 @@ fn polls_that_take_long_are_found_with_stack_and_cause() {
         [("holds_up_by_sleep", "system call"), ("holds_up_by_work", "cpu"), ("holds_up_by_lock", "lock")]
     {
         // Again where the machine stood still, so that nobody looked in time, or the work was kept from the CPU.
-        while !causes(&profiler.blocked_polls(), &format!("blocked::{function}")).iter().any(|it| it == cause)
-        {
+        while !is_found(&profiler.blocked_polls(), function, cause) {
             assert!(
                 start.elapsed() < DEADLINE,
                 "{function}: {:?}",
-                causes(&profiler.blocked_polls(), function)
+                of_task(&profiler.blocked_polls(), function)
             );
             polls += 1;
             let holder = std::thread::spawn(move || {
@@ -99,6 +100,83 @@ fn polls_that_take_long_are_found_with_stack_and_cause() {
     }
 }
 
+/// Count and delay of the long polls of the task with this name, and their causes.
+fn of_task(profile: &Profile, task: &str) -> (i64, Duration, Vec<String>) {
+    let mut found = (0, Duration::ZERO, Vec::new());
+    for sample in profile.samples() {
+        let label = |name: &str| {
+            let mut labels = profile.labels(sample.labels).iter();
+            labels.find(|label| profile.string(label.key) == name).map(|label| profile.string(label.text))
+        };
+        if label("task") == Some(task) {
+            found.0 += sample.values[0];
+            found.1 += Duration::from_nanos(sample.values[1] as u64);
+            found.2.extend(label("cause").map(str::to_owned));
+        }
+    }
+    found.2.sort();
+    found.2.dedup();
+    found
+}
+
+/// Reads a byte from a file that has none for a while.
+#[inline(never)]
+fn reads_a_file(file: &mut std::fs::File) {
+    use std::io::Read;
+
+    file.read_exact(&mut [0]).expect("a byte");
+    std::hint::black_box(());
+}
+
+/// Polls of a known length, in a system call each: every one is counted, with its length.
+#[test]
+fn long_polls_are_counted_with_their_length() {
+    use std::io::Write;
+
+    let (profiler, runtime) = (profiler(), runtime());
+    let _entered = runtime.enter();
+    let before = profiler.metrics();
+    let measured = |name: &'static str, poll: &mut (dyn FnMut() + Send)| {
+        let mut sum = Duration::ZERO;
+        for _ in 0..ROUNDS {
+            let start = Instant::now();
+            runtime.block_on(flamelet::task(name, async { poll() }));
+            sum += start.elapsed();
+        }
+        let (count, delay, causes) = of_task(&profiler.blocked_polls(), name);
+        assert_eq!((count, &causes[..]), (i64::from(ROUNDS), &["system call".to_owned()][..]), "{name}");
+        assert!(delay >= LONG * ROUNDS && delay <= sum, "{name}: {delay:?} of {sum:?}");
+    };
+    measured("sleeps in a poll", &mut holds_up_by_sleep);
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("fifo");
+    let made = std::process::Command::new("mkfifo").arg(&path).status().expect("mkfifo runs");
+    assert!(made.success());
+    let mut writer = std::fs::File::options().read(true).write(true).open(&path).expect("opened");
+    let mut reader = std::fs::File::open(&path).expect("opened");
+    let mut writers = Vec::new();
+    measured("reads in a poll", &mut || {
+        let mut writer = writer.try_clone().expect("the same file");
+        writers.push(std::thread::spawn(move || {
+            std::thread::sleep(LONG);
+            writer.write_all(&[1]).expect("written");
+        }));
+        reads_a_file(&mut reader);
+    });
+    // Not in the poll: who joins a thread may wait long for a busy machine, in a lock.
+    for writer in writers {
+        writer.join().expect("no panic");
+    }
+    writer.write_all(&[1]).expect("still open");
+    let metrics = profiler.metrics();
+    assert_eq!(metrics.blocked_lengths.iter().sum::<u64>(), metrics.blocked_polls, "{metrics:?}");
+    let longer = |metrics: &flamelet::Metrics| -> u64 {
+        let place = flamelet::Metrics::BLOCKED_BOUNDS.partition_point(|bound| *bound < LONG);
+        metrics.blocked_lengths[place..].iter().sum()
+    };
+    assert!(longer(&metrics) >= longer(&before) + 2 * u64::from(ROUNDS), "{metrics:?}");
+}
+
 #[inline(never)]
 fn waits_for_the_end(end: &std::sync::mpsc::Receiver<()>) {
     let _ = end.recv();
@@ -125,7 +203,10 @@ fn the_wall_clock_sees_threads_that_run_and_threads_that_wait() {
             let profile = profiler.wall(Duration::from_millis(500)).expect("captured");
             let found = ["waits_for_the_end", "runs_until_the_end"]
                 .map(|name| find(&profile, &format!("blocked::{name}")));
-            if found.iter().all(|(count, nanos)| *count > 0 && !nanos.is_zero()) {
+            // The system call is asked for when a thread has not run between two looks.
+            if found.iter().all(|(count, nanos)| *count > 0 && !nanos.is_zero())
+                && has_label(&profile, "blocked::waits_for_the_end", "syscall", "futex")
+            {
                 break profile;
             }
             assert!(start.elapsed() < DEADLINE, "{found:?}");

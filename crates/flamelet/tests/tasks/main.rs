@@ -4,9 +4,11 @@
 
 mod awaits;
 mod blocked;
+mod in_flight;
 #[path = "../support/pprof.rs"]
 mod pprof;
 mod requests;
+mod storm;
 mod storms;
 
 use std::time::Duration;
@@ -21,6 +23,19 @@ const WAIT: Duration = Duration::from_millis(20);
 const ROUNDS: u32 = 5;
 
 const DEADLINE: Duration = Duration::from_secs(180);
+
+/// Whether a sample with a function of this name has this label.
+fn has_label(profile: &Profile, function: &str, name: &str, value: &str) -> bool {
+    profile.samples().any(|sample| {
+        let mut lines = profile.stack(sample.stack).iter().flat_map(|&location| profile.lines(location));
+        let is_it = |name: &str| name.contains(function);
+        lines.any(|line| line.function.is_some_and(|id| is_it(profile.string(profile.function(id).name))))
+            && profile
+                .labels(sample.labels)
+                .iter()
+                .any(|label| (profile.string(label.key), profile.string(label.text)) == (name, value))
+    })
+}
 
 fn profiler() -> Profiler {
     Profiler::builder().name("under test").start().expect("started")

@@ -33,7 +33,7 @@ async fn fails() -> axum::http::StatusCode {
 }
 
 #[allow(unsafe_code, reason = "reads a clock")]
-fn thread_cpu() -> Duration {
+pub(crate) fn thread_cpu() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: writes to the `timespec` above.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
@@ -52,7 +52,7 @@ fn ask(address: SocketAddr, path: &str) -> String {
 
 /// A number of a route, out of the JSON that is one line for each route.
 #[track_caller]
-fn number(json: &str, route: &str, name: &str) -> u64 {
+pub(crate) fn number(json: &str, route: &str, name: &str) -> u64 {
     let start = format!("{{\"route\": \"{route}\", ");
     let line =
         json.lines().find(|line| line.starts_with(&start)).unwrap_or_else(|| panic!("{route}: {json}"));
@@ -105,6 +105,10 @@ fn four_parts_add_up_and_the_planted_one_dominates() {
     assert!(burnt >= least && number(&json, "/burns", "cpu_ns") >= burnt, "{burnt}: {json}");
     assert_eq!(number(&json, "/fails", "errors"), requests, "{json}");
     assert!(!json.contains("/nothing/"), "paths are no routes: {json}");
+    // Each part leads to its profile.
+    let awaits = profiler.awaits();
+    let is_part = |name: &str, value: &str| has_label(&awaits, "requests::awaits", name, value);
+    assert!(is_part("part", "awaiting") && is_part("route", "/awaits/{id}"), "{awaits:?}");
 }
 
 /// A request whose client hangs up is counted as such, and not among the others.

@@ -311,6 +311,11 @@ impl OutFileParser {
             let (kind, unit) = event_value_type(event);
             assembly.column(kind, unit);
         }
+        assembly.check_room()?;
+        // Costs are told apart by their position.
+        if assembly.column_count() != self.events.len() {
+            return Err(Error::new(ErrorKind::Corrupt, "the callgrind file lists an event twice"));
+        }
         self.comments.iter().for_each(|comment| assembly.builder.comment(comment));
         let first = assembly.builder.string(event_value_type(&self.events[0]).0);
         assembly.builder.header_mut().default_sample_type = first;

@@ -28,7 +28,7 @@ pub(crate) fn write(
         ("bytes", _) => "bytes",
         _ => "samples",
     };
-    let timeline = profile.timeline.as_ref().filter(|timeline| timeline.value_type == index);
+    let timeline = profile.timeline.as_ref().filter(|timeline| !timeline.events.is_empty());
     let scale = nanos.map(|nanos| nanos / 1e6);
     let libs = Libs::of(profile);
     let mut frames = FrameTable::with_lines(profile);
@@ -36,7 +36,7 @@ pub(crate) fn write(
     match timeline {
         Some(timeline) => {
             notes.dropped_labels_but_threads(profile);
-            for (thread, events) in timeline.threads.iter().zip(events_by_thread(timeline)) {
+            for (thread, events) in timeline.threads.iter().zip(events_by_thread(profile, timeline, index)) {
                 if !events.is_empty() {
                     let mut tables = Tables::new(profile, &libs, &mut frames);
                     events.iter().for_each(|event| tables.event(event, scale));

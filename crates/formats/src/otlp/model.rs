@@ -38,6 +38,11 @@ fn as_texts<T: ToString, S: Serializer>(numbers: &[T], to: S) -> Result<S::Ok, S
     to.collect_seq(numbers.iter().map(ToString::to_string))
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn is_zero(number: &i32) -> bool {
+    *number == 0
+}
+
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct ProfilesData {
@@ -126,6 +131,8 @@ pub(super) struct Sample {
     pub(super) stack_index: i32,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) attribute_indices: Vec<i32>,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(super) link_index: i32,
     #[serde(
         deserialize_with = "numbers",
         serialize_with = "as_texts",
@@ -146,15 +153,22 @@ pub(super) struct Dictionary {
     pub(super) mapping_table: Vec<Mapping>,
     pub(super) location_table: Vec<Location>,
     pub(super) function_table: Vec<Function>,
-    /// Entry 0 is required; links to traces are not used.
+    /// Links to spans; entry 0 is none.
     pub(super) link_table: Vec<Link>,
     pub(super) string_table: Vec<String>,
     pub(super) attribute_table: Vec<Attribute>,
     pub(super) stack_table: Vec<Stack>,
 }
 
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct Link {}
+/// A span, as hexadecimal digits, which is how OTLP writes ids in JSON.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Link {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) trace_id: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) span_id: String,
+}
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

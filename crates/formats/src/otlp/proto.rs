@@ -4,6 +4,7 @@ use flamelet_profile::budget::ALLOCATION;
 use flamelet_profile::protobuf::{FieldValue, Fields, MessageWriter, varint};
 use flamelet_profile::{Budget, Error, ErrorKind, Result};
 
+use super::links;
 use super::model::{
     AnyValue, Attribute, Dictionary, Function, IntText, KeyValue, Line, Link, Location, Mapping, OtlpProfile,
     ProfilesData, Resource, ResourceProfiles, Sample, ScopeProfiles, Stack, ValueType,
@@ -210,6 +211,7 @@ fn decode_sample(bytes: &[u8], budget: &Budget) -> Result<Sample> {
         match number {
             1 => sample.stack_index = index(value)?,
             2 => push_indices(value, &mut sample.attribute_indices, budget)?,
+            3 => sample.link_index = index(value)?,
             4 => {
                 budget.charge(value.count() * size_of::<i64>() + ALLOCATION)?;
                 value.each_uint(|number| {
@@ -235,7 +237,7 @@ fn decode_dictionary(bytes: &[u8], dictionary: &mut Dictionary, budget: &Budget)
             1 => push(&mut dictionary.mapping_table, decode_mapping(value.bytes()?, budget)?, budget)?,
             2 => push(&mut dictionary.location_table, decode_location(value.bytes()?, budget)?, budget)?,
             3 => push(&mut dictionary.function_table, decode_function(value.bytes()?)?, budget)?,
-            4 => push(&mut dictionary.link_table, Link {}, budget)?,
+            4 => push(&mut dictionary.link_table, decode_link(value.bytes()?, budget)?, budget)?,
             5 => push(&mut dictionary.string_table, text(value, budget)?, budget)?,
             6 => push(&mut dictionary.attribute_table, decode_attribute(value.bytes()?, budget)?, budget)?,
             7 => {
@@ -250,6 +252,24 @@ fn decode_dictionary(bytes: &[u8], dictionary: &mut Dictionary, budget: &Budget)
         }
         Ok(())
     })
+}
+
+fn decode_link(bytes: &[u8], budget: &Budget) -> Result<Link> {
+    let digits = |value: FieldValue<'_>| -> Result<String> {
+        let id = value.bytes()?;
+        budget.charge(2 * id.len() + ALLOCATION)?;
+        Ok(links::digits_of(id))
+    };
+    let mut link = Link::default();
+    each_field(bytes, |number, value| {
+        match number {
+            1 => link.trace_id = digits(value)?,
+            2 => link.span_id = digits(value)?,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok(link)
 }
 
 fn decode_mapping(bytes: &[u8], budget: &Budget) -> Result<Mapping> {
@@ -375,6 +395,7 @@ fn encode_profile(profile: &OtlpProfile, out: &mut MessageWriter) {
         out.message(2, |out| {
             out.int(1, i64::from(sample.stack_index));
             out.packed(2, indices(&sample.attribute_indices));
+            out.int(3, i64::from(sample.link_index));
             out.packed(4, sample.values.iter().map(|&value| value as u64));
             out.packed_fixed64(5, &sample.timestamps_unix_nano);
         });
@@ -408,7 +429,16 @@ fn encode_dictionary(dictionary: &Dictionary, out: &mut MessageWriter) {
             out.int(4, function.start_line);
         });
     }
-    dictionary.link_table.iter().for_each(|_| out.bytes(4, &[]));
+    for link in &dictionary.link_table {
+        out.message(4, |out| {
+            for (number, digits) in [(1, &link.trace_id), (2, &link.span_id)] {
+                let id = links::bytes_of(digits).unwrap_or_default();
+                if !id.is_empty() {
+                    out.bytes(number, &id);
+                }
+            }
+        });
+    }
     dictionary.string_table.iter().for_each(|text| out.bytes(5, text.as_bytes()));
     for attribute in &dictionary.attribute_table {
         out.message(6, |out| {

@@ -7,7 +7,8 @@ use flamelet_profile::{
 };
 use rustc_hash::FxHashMap as HashMap;
 
-use super::model::{Attribute, Dictionary, OtlpProfile, ProfilesData, Sample};
+use super::links::{SPAN_ID, TRACE_ID};
+use super::model::{Attribute, Dictionary, OtlpProfile, ProfilesData, ResourceProfiles, Sample, ValueType};
 use super::write::{BUILD_ID, PROCESS_ID, THREAD_ID, THREAD_NAME};
 use crate::assembly::Assembly;
 use crate::{Error, FormatOptions, Notes};
@@ -23,20 +24,10 @@ pub(super) fn to_profile(
     budget: &Budget,
     notes: &mut Notes,
 ) -> Result<Profile> {
-    let mut reader = DictionaryReader {
-        dictionary: &data.dictionary,
-        assembly: Assembly::new(options.timeline, budget),
-        mappings: HashMap::default(),
-        locations: HashMap::default(),
-        stacks: HashMap::default(),
-        attributes: HashMap::default(),
-        timed: None,
-    };
+    let mut reader = DictionaryReader::new(&data.dictionary, options, budget);
     for resource in &data.resource_profiles {
-        for pair in &resource.resource.attributes {
-            let text =
-                pair.value.string_value.clone().or(pair.value.int_value.map(|number| number.0.to_string()));
-            reader.assembly.builder.comment(&format!("{}: {}", pair.key, text.unwrap_or_default()));
+        for (key, value) in attributes_of(resource) {
+            reader.assembly.builder.comment(&format!("{key}: {value}"));
         }
         for profile in resource.scope_profiles.iter().flat_map(|scope| &scope.profiles) {
             reader.profile(profile, notes)?;
@@ -45,10 +36,83 @@ pub(super) fn to_profile(
     if reader.assembly.column_count() == 0 {
         return Err(Error::new(ErrorKind::Corrupt, "the OTLP message has no profile"));
     }
-    if let Some(column) = reader.timed {
-        reader.assembly.events_count(column);
+    reader.finish()
+}
+
+/// A resource of an OTLP message: a process, usually, and what was measured of it.
+#[derive(Debug)]
+pub struct OtlpResource {
+    /// Its attributes, as (name, value); those that are texts, whole numbers, or yes and no.
+    pub attributes: Vec<(String, String)>,
+    /// Its profiles.
+    pub profiles: Vec<Profile>,
+}
+
+/// Converts each resource of `data`. Its profiles of the same time and period, each of which has one value, become one
+/// profile with several values.
+pub(super) fn by_resource(
+    data: &ProfilesData,
+    options: &FormatOptions,
+    budget: &Budget,
+    notes: &mut Notes,
+) -> Result<Vec<OtlpResource>> {
+    let (mut resources, mut count) = (Vec::new(), 0);
+    for resource in &data.resource_profiles {
+        let mut groups: Vec<(Together, DictionaryReader<'_>)> = Vec::new();
+        for profile in resource.scope_profiles.iter().flat_map(|scope| &scope.profiles) {
+            let together = Together::of(profile);
+            if groups.last().is_none_or(|(last, _)| *last != together) {
+                count += 1;
+                budget.charge(GROUP)?;
+                groups.push((together, DictionaryReader::new(&data.dictionary, options, budget)));
+            }
+            if let Some((_, reader)) = groups.last_mut() {
+                reader.profile(profile, notes)?;
+            }
+        }
+        if count > MAX_GROUPS {
+            let message = format!("the OTLP message has profiles of more than {MAX_GROUPS} times");
+            return Err(Error::new(ErrorKind::TooLarge, message));
+        }
+        let profiles = groups.into_iter().map(|(_, reader)| reader.finish()).collect::<Result<_>>()?;
+        resources.push(OtlpResource { attributes: attributes_of(resource).collect(), profiles });
     }
-    reader.assembly.finish()
+    Ok(resources)
+}
+
+/// Profiles of a message at most, after those that belong together were joined.
+const MAX_GROUPS: usize = 10_000;
+/// What a profile takes at least while it is read.
+const GROUP: usize = 4096;
+
+/// What profiles have in common that are values of the same samples.
+#[derive(PartialEq, Eq)]
+struct Together {
+    time: u64,
+    duration: u64,
+    period_type: ValueType,
+    period: i64,
+}
+
+impl Together {
+    fn of(profile: &OtlpProfile) -> Self {
+        Self {
+            time: profile.time_unix_nano,
+            duration: profile.duration_nano,
+            period_type: profile.period_type,
+            period: profile.period,
+        }
+    }
+}
+
+/// Returns the attributes of a resource as texts.
+fn attributes_of(resource: &ResourceProfiles) -> impl Iterator<Item = (String, String)> {
+    resource.resource.attributes.iter().map(|pair| {
+        let value = &pair.value;
+        let number = value.int_value.map(|number| number.0.to_string());
+        let text = value.string_value.clone().or(number).or(value.bool_value.map(|flag| flag.to_string()));
+        (pair.key.clone(), text.unwrap_or_default())
+    })
 }
 
 /// The labels of a sample, and its thread.
@@ -65,6 +129,8 @@ struct DictionaryReader<'a> {
     locations: HashMap<i32, LocationId>,
     stacks: HashMap<i32, StackId>,
     attributes: HashMap<Vec<i32>, Attributes>,
+    /// Sets of labels together with a link.
+    linked: HashMap<(LabelSetId, i32), LabelSetId>,
     /// The column whose samples have times; only one can.
     timed: Option<usize>,
 }
@@ -77,6 +143,26 @@ fn row<'t, T>(table: &'t [T], at: i32, what: &str) -> Result<&'t T> {
 }
 
 impl<'a> DictionaryReader<'a> {
+    fn new(dictionary: &'a Dictionary, options: &FormatOptions, budget: &Budget) -> Self {
+        Self {
+            dictionary,
+            assembly: Assembly::new(options.timeline, budget),
+            mappings: HashMap::default(),
+            locations: HashMap::default(),
+            stacks: HashMap::default(),
+            attributes: HashMap::default(),
+            linked: HashMap::default(),
+            timed: None,
+        }
+    }
+
+    fn finish(mut self) -> Result<Profile> {
+        if let Some(column) = self.timed {
+            self.assembly.events_count(column);
+        }
+        self.assembly.finish()
+    }
+
     fn string(&self, at: i32) -> Result<&'a str> {
         if at == 0 { Ok("") } else { row(&self.dictionary.string_table, at, "string").map(|text| &**text) }
     }
@@ -108,7 +194,8 @@ impl<'a> DictionaryReader<'a> {
     fn sample(&mut self, sample: &Sample, column: usize, notes: &mut Notes) -> Result<()> {
         let stack = self.stack(sample.stack_index)?;
         let attributes = self.attributes(&sample.attribute_indices)?;
-        let at = self.assembly.row_of(stack, attributes.labels);
+        let labels = self.linked(attributes.labels, sample.link_index)?;
+        let at = self.assembly.row_of(stack, labels);
         self.assembly.check_room()?;
         let times = &sample.timestamps_unix_nano;
         let total = match sample.values.is_empty() {
@@ -185,6 +272,27 @@ impl<'a> DictionaryReader<'a> {
         self.assembly.budget().charge(ATTRIBUTES + size_of_val(indices))?;
         self.attributes.insert(indices.to_vec(), attributes);
         Ok(attributes)
+    }
+
+    /// Returns these labels and those of a link.
+    fn linked(&mut self, labels: LabelSetId, at: i32) -> Result<LabelSetId> {
+        if at == 0 {
+            return Ok(labels);
+        }
+        if let Some(&known) = self.linked.get(&(labels, at)) {
+            return Ok(known);
+        }
+        let link = row(&self.dictionary.link_table, at, "link")?;
+        let builder = &mut self.assembly.builder;
+        let mut all = builder.profile().labels(labels).to_vec();
+        let ids = [(TRACE_ID, &link.trace_id), (SPAN_ID, &link.span_id)];
+        for (key, id) in ids.into_iter().filter(|_| !link.is_none()) {
+            all.push(builder.text_label(key, id));
+        }
+        let linked = builder.labels(&all);
+        self.assembly.budget().charge(KNOWN)?;
+        self.linked.insert((labels, at), linked);
+        Ok(linked)
     }
 
     fn location(&mut self, at: i32) -> Result<LocationId> {

@@ -3,6 +3,7 @@
 use flamelet_profile::{Label, LabelSetId, Profile, StringId, ValueType as ProfileValueType};
 use rustc_hash::FxHashMap as HashMap;
 
+use super::links;
 use super::model::{
     AnyValue, Attribute, Dictionary, Function, IntText, KeyValue, Line, Link, Location, Mapping, OtlpProfile,
     ProfilesData, Resource, ResourceProfiles, Sample, ScopeProfiles, Stack, ValueType,
@@ -70,7 +71,9 @@ struct DictionaryWriter<'a> {
     strings: HashMap<StringId, i32>,
     texts: HashMap<String, i32>,
     attributes: HashMap<Attribute, i32>,
-    label_sets: HashMap<LabelSetId, Vec<i32>>,
+    links: HashMap<Link, i32>,
+    /// The attributes and the link of each set of labels.
+    label_sets: HashMap<LabelSetId, (Vec<i32>, i32)>,
 }
 
 fn index(at: usize) -> i32 {
@@ -83,7 +86,7 @@ impl<'a> DictionaryWriter<'a> {
             mapping_table: vec![Mapping::default()],
             location_table: vec![Location::default()],
             function_table: vec![Function::default()],
-            link_table: vec![Link {}],
+            link_table: vec![Link::default()],
             string_table: vec![String::new()],
             attribute_table: vec![Attribute::default()],
             stack_table: vec![Stack::default()],
@@ -94,6 +97,7 @@ impl<'a> DictionaryWriter<'a> {
             strings: HashMap::default(),
             texts: HashMap::default(),
             attributes: HashMap::default(),
+            links: HashMap::default(),
             label_sets: HashMap::default(),
         }
     }
@@ -191,7 +195,7 @@ impl<'a> DictionaryWriter<'a> {
             if value == 0 {
                 continue;
             }
-            let attribute_indices = self.labels(sample.labels);
+            let (attribute_indices, link_index) = self.labels(sample.labels);
             let stack_index = index(sample.stack.index() + 1);
             let events = times.by_row.get(&(row as u32)).filter(|_| times.value_type == number);
             let (values, timestamps_unix_nano) = match events {
@@ -202,7 +206,7 @@ impl<'a> DictionaryWriter<'a> {
                 ),
                 _ => (vec![value], Vec::new()),
             };
-            samples.push(Sample { stack_index, attribute_indices, values, timestamps_unix_nano });
+            samples.push(Sample { stack_index, attribute_indices, link_index, values, timestamps_unix_nano });
         }
         OtlpProfile {
             sample_type: self.value_type(self.profile.sample_types()[number]),
@@ -217,13 +221,27 @@ impl<'a> DictionaryWriter<'a> {
         }
     }
 
-    fn labels(&mut self, id: LabelSetId) -> Vec<i32> {
+    fn labels(&mut self, id: LabelSetId) -> (Vec<i32>, i32) {
         if let Some(known) = self.label_sets.get(&id) {
             return known.clone();
         }
-        let attributes: Vec<i32> = self.profile.labels(id).iter().map(|label| self.label(label)).collect();
-        self.label_sets.insert(id, attributes.clone());
-        attributes
+        let profile = self.profile;
+        let labels = profile.labels(id);
+        let link = Link::of_labels(profile, labels);
+        let is_linked = |label: &&Label| link.is_some() && links::is_part(profile.string(label.key));
+        let others = labels.iter().filter(|label| !is_linked(label));
+        let attributes: Vec<i32> = others.map(|label| self.label(label)).collect();
+        let known = (attributes, link.map_or(0, |link| self.link(link)));
+        self.label_sets.insert(id, known.clone());
+        known
+    }
+
+    fn link(&mut self, link: Link) -> i32 {
+        let table = &mut self.dictionary.link_table;
+        *self.links.entry(link).or_insert_with_key(|link| {
+            table.push(link.clone());
+            index(table.len() - 1)
+        })
     }
 
     fn label(&mut self, label: &Label) -> i32 {

@@ -27,7 +27,7 @@ const MANY_UNWOUND: u32 = 256;
 const MAX_REMEMBERED: u32 = 64;
 /// A thread, until something about it changes.
 #[derive(Clone, Copy)]
-struct Task {
+struct ThreadInEra {
     thread: ThreadRef,
     era: Era,
 }
@@ -88,7 +88,7 @@ pub(super) struct Replay<'a> {
     by_id: HashMap<u64, usize>,
     processes: Processes,
     thread_names: HashMap<u32, String>,
-    tasks: HashMap<(u32, u32), Task>,
+    tasks: HashMap<(u32, u32), ThreadInEra>,
     images: Images,
     /// How many processes have the rules of their frames cached.
     remembered: u32,
@@ -267,7 +267,7 @@ impl Replay<'_> {
         self.tasks.clear();
     }
 
-    fn task(&mut self, pid: u32, tid: u32) -> Task {
+    fn task(&mut self, pid: u32, tid: u32) -> ThreadInEra {
         if let Some(&known) = self.tasks.get(&(pid, tid)) {
             return known;
         }
@@ -282,7 +282,7 @@ impl Replay<'_> {
             // Readers of pprof take the first mapping for the program itself, which lies below its libraries.
             intern_module(&mut self.assembly.builder, program);
         }
-        let task = Task { thread, era: self.processes.era(pid) };
+        let task = ThreadInEra { thread, era: self.processes.era(pid) };
         self.tasks.insert((pid, tid), task);
         task
     }
@@ -332,7 +332,7 @@ impl Replay<'_> {
         unwound: Option<usize>,
         event: usize,
         sample: &Sample<'_>,
-        task: Task,
+        task: ThreadInEra,
     ) -> usize {
         self.key.clear();
         self.key.extend_from_slice(&task.era.number().to_ne_bytes());

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::Profile;
+use crate::{Event, Profile};
 
 /// The total of the moments at which a sample was taken.
 #[derive(Clone, Copy, Default)]
@@ -29,19 +29,24 @@ impl Moments {
 
 impl Profile {
     /// Keeps what was sampled in `span` (nanoseconds since the timeline's start). A sample that was taken several
-    /// times keeps the share that falls inside it. A profile without a timeline is left unchanged.
+    /// times keeps the share that falls inside it, and an interval in which a thread waited the part that does. A profile
+    /// without a timeline is left unchanged.
     pub fn keep_time(&mut self, span: Range<u64>) {
+        let sets = self.waiting_sets();
+        let waits: Vec<bool> = self.samples.labels.iter().map(|set| sets[set.index()]).collect();
+        let has_durations = self.timeline.as_ref().is_some_and(|it| self.counts_nanoseconds(it.value_type));
         let Some(timeline) = &mut self.timeline else { return };
         let mut before = vec![Moments::default(); self.samples.stacks.len()];
         let mut after = before.clone();
-        timeline.events.retain(|event| {
+        timeline.events.retain_mut(|event| {
             let row = event.sample as usize;
             before[row].add(event.value);
-            let is_kept = span.contains(&event.time);
-            if is_kept {
-                after[row].add(event.value);
-            }
-            is_kept
+            let kept = kept_part(event, &span, has_durations && waits[row]);
+            kept.into_iter().for_each(|part| {
+                *event = part;
+                after[row].add(part.value);
+            });
+            kept.is_some()
         });
         let width = self.sample_types.len();
         for row in 0..before.len() {
@@ -60,4 +65,14 @@ impl Profile {
         let keep: Vec<bool> = after.iter().map(|kept| kept.count > 0).collect();
         self.retain_samples(&keep);
     }
+}
+
+/// Returns the part of an event that is within `span`, if any. If it is an interval, its value is its duration.
+fn kept_part(event: &Event, span: &Range<u64>, is_interval: bool) -> Option<Event> {
+    let duration = u64::try_from(event.value).unwrap_or(0);
+    if !is_interval || duration == 0 {
+        return span.contains(&event.time).then_some(*event);
+    }
+    let (from, to) = (event.time.max(span.start), event.time.saturating_add(duration).min(span.end));
+    (from < to).then(|| Event { time: from, value: i64::try_from(to - from).unwrap_or(i64::MAX), ..*event })
 }

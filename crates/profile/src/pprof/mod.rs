@@ -1,16 +1,21 @@
 //! pprof, flamelet's native format: reading (plain, gzip or zstd) and writing.
 //!
 //! [`read`] and [`write()`] work on files as they are on disk, compressed or not; [`decode`] and [`encode`] work on
-//! the bare protobuf message. Reading takes no more than its [`Limits`].
+//! the bare protobuf message, and [`StreamDecoder`] on one that comes in pieces. Reading takes no more than its
+//! [`Limits`].
 
 mod read;
+mod runs;
+mod samples;
 mod schema;
+mod stream;
 mod tables;
 mod unpack;
 mod write;
 
 pub use crate::budget::Limits;
 pub use read::{decode_within, looks_like_pprof};
+pub use stream::StreamDecoder;
 pub use unpack::{Packing, packing, zstd_memory, zstd_window};
 pub use write::{encode, write, write_gzip};
 
@@ -26,8 +31,9 @@ pub fn read_within(bytes: &[u8], budget: &Budget) -> Result<Profile> {
     match packing(bytes) {
         Packing::None => decode_within(bytes, budget),
         packing => {
-            let (message, _loan) = unpack::unpack(bytes, packing, budget)?;
-            decode_within(&message, budget)
+            let mut decoder = StreamDecoder::new(budget)?;
+            unpack::unpack(bytes, packing, budget, |piece| decoder.add(piece))?;
+            decoder.finish()
         }
     }
 }

@@ -1,28 +1,35 @@
 //! Decodes a pprof message into the columns of a [`Profile`].
 //!
-//! Samples come first in most files and name locations that come later, so the message is walked twice:
-//! once for the tables, once for the samples. Both walks skip what they do not need without looking inside.
+//! Samples come first in most files and name locations that come later, so a first walk reads the samples with the
+//! numbers of the file and notes where the other fields are. Further walks visit those and fill the tables, and then
+//! the samples get the rows of the tables instead of the file's numbers.
 
+use super::runs::Runs;
+use super::samples::SampleReader;
 use super::schema;
-use super::tables::{EventReader, IdMap, LabelSetReader, corrupt, row_number};
+use super::tables::{EventReader, IdMap, corrupt, row_number, string_at};
 use crate::budget::hash_entry;
 use crate::model::MOST_KNOWN_CRATES;
 use crate::protobuf::{FieldValue, Fields, unzigzag};
-use crate::rows::Rows;
 use crate::{
-    Budget, Error, ErrorKind, Function, FunctionId, Header, KnownCrate, Label, LabelSetId, Line, Location,
-    LocationId, Mapping, MappingId, Observations, Observed, Profile, Quality, Result, StackId, StringId,
-    StringTable, Thread, ThreadId, Timeline, ValueType,
+    Budget, Error, ErrorKind, Function, FunctionId, Header, KnownCrate, Line, Location, Mapping, MappingId,
+    Observations, Observed, Profile, Quality, Result, StringId, StringTable, Thread, ThreadId, Timeline,
+    ValueType,
 };
 
 /// Like [`decode`](super::decode), but charges its memory to `budget`; the caller accounts for `message`.
 pub fn decode_within(message: &[u8], budget: &Budget) -> Result<Profile> {
-    if message.is_empty() {
+    decode_rest(message, SampleReader::new(budget), budget)
+}
+
+/// Decodes a message of which `samples` were read already.
+pub(super) fn decode_rest(message: &[u8], mut samples: SampleReader, budget: &Budget) -> Result<Profile> {
+    if message.is_empty() && samples.is_empty() {
         return Err(Error::new(ErrorKind::Truncated, "the file is empty"));
     }
-    let counts = TableSizes::of(message)?;
-    counts.check(budget)?;
-    let (strings, string_ids) = read_strings(message, &counts, budget)?;
+    let (counts, runs) = TableSizes::of(message, &mut samples)?;
+    counts.check(&samples, budget)?;
+    let (strings, string_ids) = read_strings(&runs, &counts, budget)?;
     let mut decoder = Decoder {
         budget,
         strings: &string_ids,
@@ -32,9 +39,9 @@ pub fn decode_within(message: &[u8], budget: &Budget) -> Result<Profile> {
         location_ids: IdMap::new("location"),
         crates_read: 0,
     };
-    decoder.tables(message, &counts)?;
-    decoder.samples(message, &counts)?;
-    decoder.extensions(message)?;
+    decoder.tables(&runs, &counts)?;
+    samples.finish(&decoder.location_ids, &string_ids, &mut decoder.profile)?;
+    decoder.extensions(&runs)?;
     Ok(decoder.profile)
 }
 
@@ -81,11 +88,15 @@ fn is_plausible(number: u32, value: FieldValue<'_>) -> bool {
     }
 }
 
-/// How many rows each table will have, checked before anything is allocated.
+/// Returns whether a field is a row of one of the large tables.
+fn is_row(number: u32) -> bool {
+    matches!(number, schema::profile::SAMPLE | schema::profile::LOCATION | schema::profile::STRING_TABLE)
+}
+
+/// How many rows the tables will have besides the samples, checked before anything is allocated.
 #[derive(Default)]
 struct TableSizes {
     sample_types: usize,
-    samples: usize,
     mappings: usize,
     locations: usize,
     functions: usize,
@@ -94,13 +105,17 @@ struct TableSizes {
 }
 
 impl TableSizes {
-    fn of(message: &[u8]) -> Result<Self> {
-        let mut counts = Self::default();
+    /// Counts the fields, notes where they are, and reads the samples among them.
+    fn of<'m>(message: &'m [u8], samples: &mut SampleReader) -> Result<(Self, Runs<'m>)> {
+        let (mut counts, mut runs) = (Self::default(), Runs::new(message));
         let mut fields = Fields::new(message);
+        let mut start = 0;
         while let Some((number, value)) = fields.next()? {
+            runs.add(number, start);
+            start = message.len() - fields.rest().len();
             match number {
                 schema::profile::SAMPLE_TYPE => counts.sample_types += 1,
-                schema::profile::SAMPLE => counts.samples += 1,
+                schema::profile::SAMPLE => samples.add(value.bytes()?)?,
                 schema::profile::MAPPING => counts.mappings += 1,
                 schema::profile::LOCATION => counts.locations += 1,
                 schema::profile::FUNCTION => counts.functions += 1,
@@ -111,33 +126,31 @@ impl TableSizes {
                 _ => {}
             }
         }
-        Ok(counts)
+        Ok((counts, runs))
     }
 
     /// Charges the tables that have one row per message; repeated fields inside these are charged as they are read.
-    fn check(&self, budget: &Budget) -> Result<()> {
-        const SAMPLE: usize = size_of::<(u32, StackId, LabelSetId)>();
+    fn check(&self, samples: &SampleReader, budget: &Budget) -> Result<()> {
         // The end of the text, the id by its number in the file, and the entry in the index.
         const STRING: usize = size_of::<(u32, StringId)>() + hash_entry(size_of::<StringId>());
         budget.charge(
             self.sample_types * size_of::<ValueType>()
-                + self.samples * SAMPLE
                 + self.mappings * size_of::<Mapping>()
                 + self.locations * size_of::<Location>()
                 + self.functions * size_of::<Function>()
                 + self.strings * STRING
                 + self.string_bytes,
         )?;
-        let rows = [self.samples, self.mappings, self.locations, self.functions, self.strings];
+        let rows = [self.mappings, self.locations, self.functions, self.strings];
         // Invalid UTF-8 takes up to three times its size once it is replaced.
         let text = self.string_bytes.saturating_mul(3);
         if !rows.into_iter().chain([text]).all(|rows| budget.has_ids(rows)) {
             budget.check()?;
         }
-        if self.sample_types == 0 && self.samples > 0 {
+        if self.sample_types == 0 && !samples.is_empty() {
             return Err(corrupt("has samples but no sample types"));
         }
-        if self.sample_types + self.samples + self.strings == 0 {
+        if self.sample_types + self.strings == 0 && samples.is_empty() {
             return Err(Error::new(ErrorKind::WrongFormat, "not a pprof profile: it has no pprof field"));
         }
         Ok(())
@@ -145,15 +158,17 @@ impl TableSizes {
 }
 
 fn read_strings(
-    message: &[u8],
+    runs: &Runs<'_>,
     counts: &TableSizes,
     budget: &Budget,
 ) -> Result<(StringTable, Vec<StringId>)> {
     let mut table = StringTable::with_capacity(counts.strings, counts.string_bytes);
     let mut ids = Vec::with_capacity(counts.strings);
-    let mut fields = Fields::new(message);
-    while let Some((number, value)) = fields.next()? {
-        if number == schema::profile::STRING_TABLE {
+    for mut fields in runs.with(|number| number == schema::profile::STRING_TABLE) {
+        while let Some((number, value)) = fields.next()? {
+            if number != schema::profile::STRING_TABLE {
+                continue;
+            }
             let bytes = value.bytes()?;
             ids.push(match std::str::from_utf8(bytes) {
                 Ok(text) => table.intern(text),
@@ -183,37 +198,29 @@ struct Decoder<'a> {
 
 impl Decoder<'_> {
     fn string(&self, value: FieldValue<'_>) -> Result<StringId> {
-        self.string_at(value.uint()?)
+        string_at(self.strings, value.uint()?)
     }
 
-    fn string_at(&self, index: u64) -> Result<StringId> {
-        let found = usize::try_from(index).ok().and_then(|index| self.strings.get(index));
-        match found {
-            Some(&id) => Ok(id),
-            // Writers that have no strings at all leave the table out.
-            None if index == 0 => Ok(StringId::EMPTY),
-            None => Err(corrupt(format!("refers to string {index} of {}", self.strings.len()))),
-        }
-    }
-
-    fn tables(&mut self, message: &[u8], counts: &TableSizes) -> Result<()> {
+    fn tables(&mut self, runs: &Runs<'_>, counts: &TableSizes) -> Result<()> {
         self.profile.functions.reserve_exact(counts.functions);
         self.profile.locations.reserve_exact(counts.locations);
         self.profile.lines.reserve(counts.locations);
         // Functions and mappings are read before the locations that name them, whatever their order in the file.
-        let mut fields = Fields::new(message);
-        while let Some((number, value)) = fields.next()? {
-            match number {
-                schema::profile::FUNCTION => self.function(value.bytes()?)?,
-                schema::profile::MAPPING => self.mapping(value.bytes()?)?,
-                schema::profile::SAMPLE | schema::profile::LOCATION | schema::profile::STRING_TABLE => {}
-                _ => self.header_field(number, value)?,
+        for mut fields in runs.with(|number| !is_row(number)) {
+            while let Some((number, value)) = fields.next()? {
+                match number {
+                    schema::profile::FUNCTION => self.function(value.bytes()?)?,
+                    schema::profile::MAPPING => self.mapping(value.bytes()?)?,
+                    number if is_row(number) => {}
+                    _ => self.header_field(number, value)?,
+                }
             }
         }
-        let mut fields = Fields::new(message);
-        while let Some((number, value)) = fields.next()? {
-            if number == schema::profile::LOCATION {
-                self.location(value.bytes()?)?;
+        for mut fields in runs.with(|number| number == schema::profile::LOCATION) {
+            while let Some((number, value)) = fields.next()? {
+                if number == schema::profile::LOCATION {
+                    self.location(value.bytes()?)?;
+                }
             }
         }
         Ok(())
@@ -347,116 +354,33 @@ impl Decoder<'_> {
         Ok(line)
     }
 
-    fn samples(&mut self, message: &[u8], counts: &TableSizes) -> Result<()> {
-        let width = self.profile.sample_types.len();
-        let mut label_sets = LabelSetReader::default();
-        label_sets.rows.push(&[]);
-        let mut stacks: Rows<LocationId> =
-            Rows { ends: Vec::with_capacity(counts.samples), items: Vec::with_capacity(message.len() / 4) };
-        let samples = &mut self.profile.samples;
-        samples.stacks.reserve_exact(counts.samples);
-        samples.labels.reserve_exact(counts.samples);
-        // Each value takes at least one byte of the file, whatever the counts say.
-        let values = counts.samples.saturating_mul(width).min(message.len());
-        self.budget.charge(values.saturating_mul(size_of::<i64>()))?;
-        samples.values.reserve_exact(values);
-        let mut fields = Fields::new(message);
-        while let Some((number, value)) = fields.next()? {
-            if number != schema::profile::SAMPLE {
-                continue;
-            }
-            let labels = self.sample(value.bytes()?, &mut stacks, &mut label_sets)?;
-            row_number(stacks.items.len())?;
-            let stack = StackId::from_index(stacks.finish_row());
-            self.profile.samples.stacks.push(stack);
-            self.profile.samples.labels.push(labels);
-        }
-        stacks.items.shrink_to_fit();
-        self.profile.stacks = stacks.into();
-        self.profile.label_sets = label_sets.rows;
-        Ok(())
-    }
-
-    #[inline]
-    fn sample(
-        &mut self,
-        message: &[u8],
-        stacks: &mut Rows<LocationId>,
-        label_sets: &mut LabelSetReader,
-    ) -> Result<LabelSetId> {
-        label_sets.raw.clear();
-        let width = self.profile.sample_types.len();
-        let mut found = 0;
-        let mut fields = Fields::new(message);
-        while let Some((number, value)) = fields.next()? {
-            match number {
-                schema::sample::LOCATION_ID => {
-                    self.budget.charge(value.count() * size_of::<LocationId>())?;
-                    value.each_uint(|id| {
-                        stacks.items.push(LocationId::from_index(self.location_ids.row(id)?));
-                        Ok(())
-                    })?;
-                }
-                schema::sample::VALUE => {
-                    found += value.count();
-                    if found > width {
-                        break;
-                    }
-                    let values = &mut self.profile.samples.values;
-                    value.each_uint(|value| {
-                        values.push(value as i64);
-                        Ok(())
-                    })?;
-                }
-                schema::sample::LABEL => {
-                    let label = self.label(value.bytes()?)?;
-                    label_sets.push(label, self.budget)?;
-                }
-                _ => {}
-            }
-        }
-        if found != width {
-            return Err(corrupt(format!("a sample has {found} values for {width} sample types")));
-        }
-        label_sets.intern(self.budget)
-    }
-
-    fn label(&self, message: &[u8]) -> Result<Label> {
-        let mut label = Label::default();
-        let mut fields = Fields::new(message);
-        while let Some((number, value)) = fields.next()? {
-            match number {
-                schema::label::KEY => label.key = self.string(value)?,
-                schema::label::STR => label.text = self.string(value)?,
-                schema::label::NUM => label.number = value.int()?,
-                schema::label::NUM_UNIT => label.unit = self.string(value)?,
-                _ => {}
-            }
-        }
-        Ok(label)
-    }
-
-    fn extensions(&mut self, message: &[u8]) -> Result<()> {
-        let mut fields = Fields::new(message);
-        while let Some((number, value)) = fields.next()? {
-            match number {
-                schema::profile::TIMELINE => self.profile.timeline = Some(self.timeline(value.bytes()?)?),
-                schema::profile::QUALITY => self.profile.quality = Some(self.quality(value.bytes()?)?),
-                schema::profile::OBSERVATIONS => {
-                    self.profile.observations = Some(self.observations(value.bytes()?)?);
-                }
-                schema::profile::KNOWN_CRATE if self.crates_read < MOST_KNOWN_CRATES => {
-                    let known = self.known_crate(value.bytes()?)?;
-                    self.crates_read += 1;
-                    self.profile.know_crate(known);
-                }
-                _ => {}
+    fn extensions(&mut self, runs: &Runs<'_>) -> Result<()> {
+        for mut fields in runs.with(|number| !is_row(number)) {
+            while let Some((number, value)) = fields.next()? {
+                self.extension(number, value)?;
             }
         }
         if self.profile.quality.is_some() {
             // The comment lines are generated again from the quality when the profile is written.
             let strings = &self.profile.strings;
             self.profile.header.comments.retain(|&id| !Quality::wrote(strings.get(id)));
+        }
+        Ok(())
+    }
+
+    fn extension(&mut self, number: u32, value: FieldValue<'_>) -> Result<()> {
+        match number {
+            schema::profile::TIMELINE => self.profile.timeline = Some(self.timeline(value.bytes()?)?),
+            schema::profile::QUALITY => self.profile.quality = Some(self.quality(value.bytes()?)?),
+            schema::profile::OBSERVATIONS => {
+                self.profile.observations = Some(self.observations(value.bytes()?)?);
+            }
+            schema::profile::KNOWN_CRATE if self.crates_read < MOST_KNOWN_CRATES => {
+                let known = self.known_crate(value.bytes()?)?;
+                self.crates_read += 1;
+                self.profile.know_crate(known);
+            }
+            _ => {}
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use rustc_hash::FxBuildHasher;
 use crate::budget::hash_entry;
 use crate::protobuf::FieldValue;
 use crate::rows::Rows;
-use crate::{Budget, Error, ErrorKind, Event, Label, LabelSetId, Result};
+use crate::{Budget, Error, ErrorKind, Event, Label, LabelSetId, Result, StringId};
 
 /// Maps the ids of the file, which may be any numbers, to rows. Files that count from 1 upwards, as all common
 /// writers do, need no table at all.
@@ -58,6 +58,11 @@ impl IdMap {
         Err(self.missing(id))
     }
 
+    /// Returns whether the row of every id up to `largest` is that id minus one.
+    pub(super) fn counts_to(&self, largest: u64) -> bool {
+        self.is_dense && largest <= u64::from(self.rows)
+    }
+
     /// Returns the row of an optional reference; pprof writes 0 for none.
     pub(super) fn optional(&self, id: u64) -> Result<Option<usize>> {
         if id == 0 { Ok(None) } else { self.row(id).map(Some) }
@@ -79,6 +84,13 @@ pub(super) struct LabelSetReader {
 }
 
 impl LabelSetReader {
+    /// Creates a table with the empty set.
+    pub(super) fn new() -> Self {
+        let mut reader = Self::default();
+        reader.rows.push(&[]);
+        reader
+    }
+
     /// Adds a label of the sample that is being read.
     pub(super) fn push(&mut self, label: Label, budget: &Budget) -> Result<()> {
         if self.raw.len() == self.raw.capacity() {
@@ -129,6 +141,17 @@ impl EventReader<'_> {
             *at += 1;
             Ok(())
         })
+    }
+}
+
+/// Returns the id of the string that has this number in the file.
+pub(super) fn string_at(strings: &[StringId], index: u64) -> Result<StringId> {
+    let found = usize::try_from(index).ok().and_then(|index| strings.get(index));
+    match found {
+        Some(&id) => Ok(id),
+        // Writers that have no strings at all leave the table out.
+        None if index == 0 => Ok(StringId::EMPTY),
+        None => Err(corrupt(format!("refers to string {index} of {}", strings.len()))),
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::io::Read;
 
-use crate::budget::Loan;
 use crate::{Budget, Error, ErrorKind, Result};
 
 /// How the bytes of a file are compressed, judging by the first of them.
@@ -25,23 +24,29 @@ pub fn packing(bytes: &[u8]) -> Packing {
     }
 }
 
-/// Returns the bytes inside a compressed file, and the loan they are charged to.
-pub(super) fn unpack(bytes: &[u8], packing: Packing, budget: &Budget) -> Result<(Vec<u8>, Loan)> {
-    let mut unpacked = Unpacked { bytes: Vec::new(), loan: budget.lend(0)? };
+/// The size of the pieces of an unpacked file.
+const PIECE: usize = 64 << 10;
+
+/// Calls `each` with the bytes inside a compressed file, piece by piece.
+pub(super) fn unpack(
+    bytes: &[u8],
+    packing: Packing,
+    budget: &Budget,
+    mut each: impl FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
     match packing {
-        Packing::None => unpacked.take(bytes, "plain")?,
+        Packing::None => each(bytes),
         Packing::Gzip => {
-            let hint = gzip_size_hint(bytes).min(usize::try_from(budget.room()).unwrap_or(usize::MAX));
-            unpacked.bytes.reserve_exact(hint);
-            unpacked.take(flate2::read::MultiGzDecoder::new(bytes), "gzip")?;
+            let size = gzip_size_hint(bytes).clamp(1 << 10, PIECE);
+            let decoder = flate2::read::MultiGzDecoder::new(bytes);
+            each_piece(decoder, "gzip", vec![0; size], budget, &mut each)
         }
-        Packing::Zstd => unpack_zstd(bytes, budget, &mut unpacked)?,
+        Packing::Zstd => unpack_zstd(bytes, budget, &mut each),
     }
-    Ok((unpacked.bytes, unpacked.loan))
 }
 
 #[cfg(feature = "zstd")]
-fn unpack_zstd(bytes: &[u8], budget: &Budget, unpacked: &mut Unpacked) -> Result<()> {
+fn unpack_zstd(bytes: &[u8], budget: &Budget, each: &mut impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
     let damaged = |error| Error::new(ErrorKind::Corrupt, format!("the zstd data is damaged: {error}"));
     let mut rest = bytes;
     // As with gzip, appended frames belong to the content.
@@ -50,13 +55,13 @@ fn unpack_zstd(bytes: &[u8], budget: &Budget, unpacked: &mut Unpacked) -> Result
         let _window = budget.lend(zstd_memory(window))?;
         let frame =
             ruzstd::decoding::StreamingDecoder::new_with_max_window_size(&mut rest, window.max(1 << 10));
-        unpacked.take(frame.map_err(damaged)?, "zstd")?;
+        each_piece(frame.map_err(damaged)?, "zstd", vec![0; PIECE], budget, each)?;
     }
     Ok(())
 }
 
 #[cfg(not(feature = "zstd"))]
-fn unpack_zstd(_: &[u8], _: &Budget, _: &mut Unpacked) -> Result<()> {
+fn unpack_zstd(_: &[u8], _: &Budget, _: &mut impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
     Err(Error::new(
         ErrorKind::WrongFormat,
         "the profile is compressed with zstd, which this build cannot read",
@@ -84,30 +89,30 @@ pub fn zstd_memory(window: u64) -> usize {
     usize::try_from(window.saturating_mul(2).saturating_add(512 << 10)).unwrap_or(usize::MAX)
 }
 
-/// Returns the size of the content modulo 4 GiB, with which gzip ends. It may be wrong, so it is only a hint, bounded
-/// by what deflate can reach.
+/// Returns the size of the content modulo 4 GiB, with which gzip ends. It may be wrong, so it is only a hint.
 fn gzip_size_hint(bytes: &[u8]) -> usize {
-    let said = bytes.last_chunk::<4>().map_or(0, |last| u32::from_le_bytes(*last) as usize);
-    said.min(bytes.len().saturating_mul(1032)).min(256 << 20)
+    bytes.last_chunk::<4>().map_or(0, |last| u32::from_le_bytes(*last) as usize)
 }
 
-/// The bytes unpacked so far.
-struct Unpacked {
-    bytes: Vec<u8>,
-    loan: Loan,
-}
-
-impl Unpacked {
-    const CHUNK: u64 = 256 << 10;
-
-    fn take(&mut self, mut reader: impl Read, name: &str) -> Result<()> {
-        loop {
-            self.loan.add(Self::CHUNK as usize)?;
-            let got = reader.by_ref().take(Self::CHUNK).read_to_end(&mut self.bytes);
-            let got = got.map_err(|error| damaged(&error, name))?;
-            if got == 0 {
-                return Ok(());
+/// Calls `each` with everything that `unpacked` returns. Each byte is a step of work: compressed files may contain far
+/// more than their size, and not all of it is kept.
+fn each_piece(
+    mut unpacked: impl Read,
+    name: &str,
+    mut piece: Vec<u8>,
+    budget: &Budget,
+    each: &mut impl FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
+    let _loan = budget.lend(piece.len())?;
+    loop {
+        match unpacked.read(&mut piece) {
+            Ok(0) => return Ok(()),
+            Ok(got) => {
+                budget.work(got)?;
+                each(&piece[..got])?;
             }
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(damaged(&error, name)),
         }
     }
 }

@@ -9,9 +9,9 @@ use flamelet_profile::{
 use flamelet_unwind::Module;
 use rustc_hash::FxHashMap;
 
-use crate::collect::{Findings, MappingNumber, Meaning, Row, StackNumber, SyscallStats, is_kernel};
+use crate::collect::{CallKey, CallTotals, Findings, MappingNumber, Meaning, Row, StackNumber, is_kernel};
 use crate::names::{FoundNames, calls, waits};
-use call_stacks::{CallStacks, shares};
+use call_stacks::{Elsewhere, seen_stacks, shares};
 pub(crate) use columns::Columns;
 
 /// Makes a profile of what was collected so far. Locations have addresses; only the kernel's and those of generated
@@ -87,23 +87,19 @@ impl RecordedProfile<'_> {
             Meaning::OffCpu { is_preempted: false } => Some(self.wait(row.key.stack)),
             _ => None,
         };
-        let labels = self.labels(row.key.thread, wait.map(|wait| ("wait", wait)));
+        let wait = wait.map(|wait| ("wait", wait));
+        let labels = self.labels(row.key.thread, wait.as_slice());
         let values = self.columns.values(row);
         let sample = self.assembler.builder.merge_sample(stack, labels, &values);
         let (column, _) = self.columns.of_timeline()?;
         (values[column] != 0).then_some(sample as u32)
     }
 
-    fn labels(&mut self, thread: u32, extra: Option<(&str, &str)>) -> LabelSetId {
+    fn labels(&mut self, thread: u32, extra: &[(&str, &str)]) -> LabelSetId {
         let builder = &mut self.assembler.builder;
-        let [thread, tid, pid, process] = self.thread_labels[thread as usize];
-        match extra {
-            Some((key, text)) => {
-                let extra = builder.text_label(key, text);
-                builder.labels(&[thread, tid, pid, process, extra])
-            }
-            None => builder.labels(&[thread, tid, pid, process]),
-        }
+        let mut labels = self.thread_labels[thread as usize].to_vec();
+        labels.extend(extra.iter().map(|(key, text)| builder.text_label(key, text)));
+        builder.labels(&labels)
     }
 
     /// Returns what a thread with this stack waits for.
@@ -127,30 +123,50 @@ impl RecordedProfile<'_> {
     }
 
     /// Adds the system calls. All are counted, but only some have their stacks taken, so each thread's counts are
-    /// distributed over the stacks that it was seen to make the call from.
+    /// distributed over the stacks that it was seen to make the call from. A thread too short to be seen gets one of the
+    /// stacks from which its program makes that call elsewhere.
     fn add_syscalls(&mut self) {
-        let mut stacks: FxHashMap<(u32, i64), CallStacks> = FxHashMap::default();
-        for row in &self.findings.rows.rows {
-            if let Meaning::Syscall { number, is_regular } = row.key.meaning {
-                stacks.entry((row.key.thread, number)).or_default().add(row, is_regular);
-            }
+        let findings = self.findings;
+        let mut seen = seen_stacks(findings);
+        let mut calls: Vec<(CallKey, CallTotals)> =
+            findings.syscalls.by_thread.iter().map(|(&key, &totals)| (key, totals)).collect();
+        calls.sort_by_key(|(key, _)| *key);
+        let mut elsewhere: FxHashMap<(&str, i64), Elsewhere> = FxHashMap::default();
+        let mut unseen = Vec::new();
+        for (key, totals) in calls {
+            let Some(stacks) = seen.remove(&key).map(|stacks| stacks.best(totals.calls)) else {
+                unseen.push((key, totals));
+                continue;
+            };
+            let program = findings.threads.program(key.thread);
+            elsewhere.entry((program, key.number)).or_default().add(&stacks);
+            self.add_syscall(key, totals, &stacks);
         }
-        let mut calls: Vec<(&(u32, i64), &SyscallStats)> = self.findings.syscalls.iter().collect();
-        calls.sort_by_key(|(key, _)| **key);
-        for (key, stats) in calls {
-            self.add_syscall(*key, stats, &stacks.remove(key).unwrap_or_default().best());
+        let mut borrowed = 0;
+        for (key, totals) in unseen {
+            let same = elsewhere.get_mut(&(findings.threads.program(key.thread), key.number));
+            let stack = same.and_then(Elsewhere::next);
+            borrowed += if stack.is_some() { totals.calls } else { 0 };
+            self.add_syscall(key, totals, stack.as_slice());
+        }
+        self.note_borrowed(borrowed);
+    }
+
+    /// Says how many calls have the stacks of other threads, if they are many.
+    fn note_borrowed(&mut self, borrowed: u64) {
+        let all: u64 = self.findings.syscalls.by_thread.values().map(|totals| totals.calls).sum();
+        if borrowed * 100 > all {
+            self.assembler.builder.comment(&format!(
+                "{borrowed} of {all} system calls were made by threads too short to be sampled; they are shown under stacks \
+                 from which the same program made the same call"
+            ));
         }
     }
 
     /// Adds one thread's counts of one system call, weighted by the stacks that it was seen to make the call from.
-    fn add_syscall(
-        &mut self,
-        (thread, number): (u32, i64),
-        stats: &SyscallStats,
-        seen: &[(StackNumber, u64)],
-    ) {
-        let labels = self.labels(thread, Some(("syscall", &calls::syscall(number))));
-        let totals = [stats.calls, stats.errors, stats.nanos];
+    fn add_syscall(&mut self, key: CallKey, totals: CallTotals, seen: &[(StackNumber, u64)]) {
+        let labels = self.call_labels(key);
+        let totals = [totals.calls, totals.errors, totals.nanos];
         let weights: Vec<u64> = seen.iter().map(|(_, weight)| *weight).collect();
         for (at, share) in shares(&totals, &weights).into_iter().enumerate() {
             let Some(values) = self.columns.syscall_values(share) else { return };
@@ -158,7 +174,19 @@ impl RecordedProfile<'_> {
                 Some((stack, _)) => self.stack(*stack),
                 None => self.assembler.builder.stack(&[]),
             };
-            self.assembler.builder.merge_sample(stack, labels, &values);
+            if share != [0; 3] {
+                self.assembler.builder.merge_sample(stack, labels, &values);
+            }
+        }
+    }
+
+    fn call_labels(&mut self, key: CallKey) -> LabelSetId {
+        let name = calls::syscall(key.number);
+        match key.arguments.map(|arguments| self.findings.arguments.text(arguments)) {
+            Some(arguments) if !arguments.is_empty() => {
+                self.labels(key.thread, &[("syscall", &name), ("args", arguments)])
+            }
+            _ => self.labels(key.thread, &[("syscall", &name)]),
         }
     }
 
@@ -211,7 +239,8 @@ impl<'a> Locations<'a> {
             Some(number) => {
                 let pid = self.findings.stacks.table.mappings[number as usize].pid;
                 let mapping = self.mapping(assembler, number);
-                (Some(mapping), pid.and_then(|pid| self.names.generated(pid, seen.address)))
+                let generators = &self.findings.stacks.spaces.generators;
+                (Some(mapping), pid.and_then(|pid| self.names.generated(generators, pid, seen.address)))
             }
             None if is_kernel(seen.address) => {
                 (Some(assembler.kernel(self.names.has_kernel())), self.names.kernel(seen.address))

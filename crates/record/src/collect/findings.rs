@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use super::arguments::Arguments;
 use super::counters::Counters;
 use super::rows::Rows;
 use super::spaces::SharedModules;
@@ -19,6 +20,8 @@ pub(crate) struct Findings {
     pub(crate) stacks: StackCollector,
     pub(crate) rows: Rows,
     pub(crate) syscalls: SyscallTable,
+    /// The arguments of those calls, if they are recorded.
+    pub(crate) arguments: Arguments,
     /// The system calls in which threads were already waiting before the recording, by stack.
     pub(crate) waits: FxHashMap<StackNumber, i64>,
     /// How often the kernel throttled the sampling.
@@ -36,6 +39,7 @@ impl Findings {
             stacks: StackCollector::new(modules, counters.clone()),
             rows: Rows::new(max_moments),
             syscalls: SyscallTable::default(),
+            arguments: Arguments::default(),
             waits: FxHashMap::default(),
             throttled: 0,
             started_at: machine::monotonic_nanos(),

@@ -8,8 +8,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use flamelet_profile::open_regular;
-use flamelet_unwind::{Image, Module};
+use flamelet_unwind::{Image, Module, Table};
 use rustc_hash::FxHashMap;
+
+use crate::sys::memory::ProcessMemory;
 
 /// A part of a file that a process mapped executable.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +25,9 @@ pub(crate) struct Mapped<'a> {
     /// If set, another file may have the name by now.
     pub(crate) is_deleted: bool,
 }
+
+/// How the kernel's records name memory that is no file.
+pub(crate) const ANONYMOUS: &str = "//anon";
 
 /// The most files that are kept open.
 const MOST_FILES: usize = 1024;
@@ -53,6 +58,23 @@ fn deleted_program(mapped: &Mapped<'_>) -> Option<PathBuf> {
     (name == mapped.name).then_some(link)
 }
 
+/// Returns the table of code that the process has generated, if it is of a known kind. Its instructions must be
+/// complete before they are mapped executable.
+fn table_of_generated(mapped: &Mapped<'_>) -> Option<Arc<Table>> {
+    const GLANCE: u64 = 32;
+    const MOST: u64 = 4 << 20;
+    let memory = ProcessMemory::open(mapped.pid).ok()?;
+    let read = |length: u64| {
+        let mut code = vec![0; length as usize];
+        let length = memory.read(mapped.start, &mut code).ok()?;
+        code.truncate(length);
+        Table::of_trampolines(&code)
+    };
+    // Nearly all generated code is of another kind, and there may be much of it.
+    read(GLANCE)?;
+    read((mapped.end - mapped.start).min(MOST)).map(Arc::new)
+}
+
 impl Images {
     /// Returns the module for a mapping. A file that cannot be read or is not ELF becomes a module without a table.
     pub(crate) fn module(&mut self, mapped: &Mapped<'_>) -> Module {
@@ -63,14 +85,18 @@ impl Images {
         };
         let module =
             image.and_then(|image| image.module(mapped.start, mapped.end, mapped.offset, mapped.name));
-        module.unwrap_or_else(|| Module {
-            start: mapped.start,
-            end: mapped.end,
-            file_offset: mapped.offset,
-            bias: mapped.start.wrapping_sub(mapped.offset),
-            name: mapped.name.into(),
-            build_id: mapped.build_id.unwrap_or_default().into(),
-            table: None,
+        module.unwrap_or_else(|| {
+            let table = if mapped.name == ANONYMOUS { table_of_generated(mapped) } else { None };
+            let file_offset = if table.is_some() { 0 } else { mapped.offset };
+            Module {
+                start: mapped.start,
+                end: mapped.end,
+                file_offset,
+                bias: mapped.start.wrapping_sub(file_offset),
+                name: mapped.name.into(),
+                build_id: mapped.build_id.unwrap_or_default().into(),
+                table,
+            }
         })
     }
 

@@ -10,7 +10,8 @@ use super::order::Due;
 use super::origins::KnownOrigins;
 use super::rows::{Meaning, RowKey};
 use super::stack_table::StackNumber;
-use super::syscalls;
+use super::syscalls::{self, CallKey};
+use super::threads::EndedCall;
 use crate::events::plan::EventSource;
 use crate::events::ring_records::{Record, RingSample, ThreadOf};
 use crate::events::session::Origins;
@@ -35,7 +36,7 @@ impl Intake {
             self.take_sample(due);
             return;
         }
-        let Findings { threads, stacks, counters, throttled, .. } = &mut self.findings;
+        let Findings { threads, stacks, throttled, .. } = &mut self.findings;
         match due.record.parse() {
             Some(Record::Mmap(mmap)) => self.take_mmap(&mmap, due.time),
             Some(Record::Comm { thread, name, is_exec }) => {
@@ -55,11 +56,17 @@ impl Intake {
                 state.stopped_since = Some((due.time, is_preempted));
             }
             Some(Record::SwitchIn { thread }) => self.resume(thread, due.time),
-            Some(Record::Lost { count }) => {
-                counters.lost.fetch_add(count, Ordering::Relaxed);
-            }
+            Some(Record::Lost { count }) => self.lose(due, count),
             Some(Record::Throttled) => *throttled += 1,
             None => {}
+        }
+    }
+
+    /// Notes that a ring had no room for some records. Stacks of system calls are taken only if there is room.
+    fn lose(&mut self, due: &Due<'_>, count: u64) {
+        let source = self.origins.of(&due.record).map(|origin| origin.source);
+        if source != Some(EventSource::SyscallStack { is_regular: false }) {
+            self.findings.counters.lost.fetch_add(count, Ordering::Relaxed);
         }
     }
 
@@ -90,7 +97,7 @@ impl Intake {
         }
         match origin.source {
             EventSource::Track => {}
-            EventSource::SyscallEnter => threads.of(sample.thread).syscall_since = Some(sample.time),
+            EventSource::SyscallEnter => self.syscall_begins(&sample),
             EventSource::SyscallExit => self.syscall_returned(&sample),
             EventSource::Cpu => {
                 let stack = self.sampled_stack(&sample, due, origin.source);
@@ -100,8 +107,9 @@ impl Intake {
             EventSource::SyscallStack { is_regular } => {
                 let stack = self.sampled_stack(&sample, due, origin.source);
                 let number = syscalls::number(sample.raw).unwrap_or(-1);
-                let key = self.key(stack, sample.thread, Meaning::Syscall { number, is_regular });
-                self.findings.rows.add(key, sample.period);
+                let meaning = Meaning::Syscall { number, arguments: None, is_regular };
+                let key = self.key(stack, sample.thread, meaning);
+                self.findings.rows.add(key, 1);
             }
             EventSource::Named(at) => {
                 let stack = self.sampled_stack(&sample, due, origin.source);
@@ -125,12 +133,35 @@ impl Intake {
     }
 
     fn syscall_returned(&mut self, sample: &RingSample<'_>) {
-        let (Some(number), Some(result)) = (syscalls::number(sample.raw), syscalls::result(sample.raw))
-        else {
-            return;
-        };
+        let Some(returned) = syscalls::returned(sample.raw) else { return };
         let state = self.findings.threads.of(sample.thread);
-        let nanos = state.syscall_since.take().map(|since| sample.time.saturating_sub(since));
-        self.findings.add_call(sample.thread, number, result, nanos);
+        let (since, thread) = state.end_call();
+        let nanos = since.map(|since| sample.time.saturating_sub(since));
+        let key = CallKey { thread, number: returned.number, arguments: None };
+        let call = EndedCall { key, result: returned.result, nanos };
+        if returned.is_interrupted() {
+            state.interrupted = Some(call);
+        } else {
+            self.add_ended(call);
+        }
+    }
+
+    fn syscall_begins(&mut self, sample: &RingSample<'_>) {
+        let state = self.findings.threads.of(sample.thread);
+        state.syscall_since = Some(sample.time);
+        if let Some(call) = state.interrupted.take() {
+            self.add_ended(call);
+        }
+    }
+
+    fn add_ended(&mut self, EndedCall { key, result, nanos }: EndedCall) {
+        self.findings.add_call(key, result, nanos);
+    }
+
+    /// Adds the calls that were interrupted at the end of the recording.
+    pub(super) fn add_interrupted(&mut self) {
+        let living = self.findings.threads.living();
+        let interrupted: Vec<EndedCall> = living.filter_map(|state| state.interrupted.take()).collect();
+        interrupted.into_iter().for_each(|call| self.add_ended(call));
     }
 }

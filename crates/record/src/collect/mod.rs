@@ -1,11 +1,13 @@
 //! Processes the records: follows processes, unwinds and counts stacks, and pairs times.
 
+mod arguments;
 mod before;
 mod blocked;
 mod counters;
 mod findings;
 mod images;
 mod intake;
+mod latencies;
 pub(crate) mod live_stack;
 mod order;
 mod origins;
@@ -17,14 +19,17 @@ mod syscalls;
 mod threads;
 mod traced;
 
+pub(crate) use arguments::ArgumentsId;
 pub(crate) use counters::Counters;
 pub(crate) use findings::Findings;
 pub(crate) use images::Images;
+pub use latencies::Latencies;
 pub(crate) use rows::{Meaning, Row};
 pub(crate) use spaces::{Published, SharedModules};
 pub(crate) use stack_collector::StackCollector;
 pub(crate) use stack_table::{MappingNumber, StackNumber, is_kernel};
-pub use syscalls::{BUCKETS, SyscallStats};
+pub use syscalls::SyscallStats;
+pub(crate) use syscalls::{CallKey, CallTotals};
 
 use crate::events::chunk::Chunk;
 use crate::events::ring_records::ThreadOf;
@@ -57,6 +62,7 @@ impl Collector {
         let intake = &mut self.intake;
         self.order.take_rest(|due| intake.take(&due));
         intake.close(now);
+        intake.add_interrupted();
         self.intake.findings
     }
 

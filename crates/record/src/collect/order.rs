@@ -12,7 +12,7 @@ use crate::events::ring_records::RingRecord;
 /// Chunks whose records wait for their turn.
 pub(crate) struct Order {
     waiting: Vec<Entry>,
-    chunks: Vec<Slot>,
+    chunks: Vec<WaitingChunk>,
     free: Vec<u32>,
     /// For each ring, when it was last read and when the time before.
     reads: Vec<[u64; 2]>,
@@ -26,7 +26,7 @@ struct Entry {
 }
 
 #[derive(Default)]
-struct Slot {
+struct WaitingChunk {
     kept: Kept,
     left: usize,
     waiting: Option<Pending>,
@@ -53,7 +53,7 @@ impl Order {
             *read = [chunk.read_at, read[0]];
         }
         let slot = self.free.pop().unwrap_or_else(|| {
-            self.chunks.push(Slot::default());
+            self.chunks.push(WaitingChunk::default());
             (self.chunks.len() - 1) as u32
         });
         let before = self.waiting.len();
@@ -66,7 +66,7 @@ impl Order {
         }
         let left = self.waiting.len() - before;
         self.chunks[slot as usize] =
-            Slot { kept: chunk.kept, left, waiting: chunk.waiting, home: chunk.home };
+            WaitingChunk { kept: chunk.kept, left, waiting: chunk.waiting, home: chunk.home };
         if left == 0 {
             self.release(slot);
         }
@@ -105,7 +105,7 @@ impl Order {
     }
 
     fn release(&mut self, chunk: u32) {
-        let Slot { mut kept, waiting, home, .. } = std::mem::take(&mut self.chunks[chunk as usize]);
+        let WaitingChunk { mut kept, waiting, home, .. } = std::mem::take(&mut self.chunks[chunk as usize]);
         drop(waiting);
         self.free.push(chunk);
         kept.clear();

@@ -2,6 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
+use super::arguments::ArgumentsId;
 use super::stack_table::StackNumber;
 use super::threads::ThreadRow;
 
@@ -18,7 +19,8 @@ pub(crate) enum Meaning {
     /// Weights of stacks from which a system call was made.
     Syscall {
         number: i64,
-        /// Sampled every n-th call, not n times a second.
+        arguments: Option<ArgumentsId>,
+        /// Sampled every n-th call, not whenever there is room for a stack.
         is_regular: bool,
     },
     /// The event at this index of the options.

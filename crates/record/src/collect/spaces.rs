@@ -7,7 +7,8 @@ use flamelet_symbol::process::parse_maps;
 use flamelet_unwind::{AddressSpace, Era, Eras, Modules};
 use rustc_hash::FxHashMap;
 
-use super::images::{Images, Mapped};
+use super::images::{ANONYMOUS, Images, Mapped};
+use crate::generated::Generators;
 use crate::processes;
 use crate::sys::machine;
 
@@ -64,6 +65,7 @@ pub(crate) struct Spaces {
     by_pid: FxHashMap<u32, Followed>,
     shared: SharedModules,
     pub(crate) images: Images,
+    pub(crate) generators: Generators,
     eras: Eras,
 }
 
@@ -122,10 +124,12 @@ impl Spaces {
     }
 
     fn follow(&mut self, pid: u32) -> &mut Followed {
-        let Self { by_pid, shared, images, eras } = self;
+        let Self { by_pid, shared, images, generators, eras } = self;
         by_pid.entry(pid).or_insert_with(|| {
             let as_of = machine::monotonic_nanos();
-            let space = AddressSpace::new(read_modules(pid, images), eras);
+            let modules = read_modules(pid, images);
+            modules.iter().for_each(|module| generators.mapped(pid, &module.name));
+            let space = AddressSpace::new(modules, eras);
             shared.publish(pid, space.modules(), as_of);
             Followed { space, was_executed: false, as_of, stacks: 0 }
         })
@@ -133,6 +137,7 @@ impl Spaces {
 
     /// Notes that `pid` runs another program from `time` on.
     pub(crate) fn exec(&mut self, pid: u32, time: u64) {
+        self.generators.exec(pid);
         let space = AddressSpace::new(Modules::new(), &mut self.eras);
         self.put(pid, Followed { space, was_executed: true, as_of: time, stacks: 0 });
     }
@@ -141,8 +146,9 @@ impl Spaces {
     pub(crate) fn fork(&mut self, pid: u32, parent: u32, time: u64) {
         if pid != parent {
             let &mut Followed { ref space, was_executed, stacks, .. } = self.follow(parent);
-            let parent = space.clone();
-            let space = parent.fork(&mut self.eras);
+            let copied = space.clone();
+            let space = copied.fork(&mut self.eras);
+            self.generators.fork(pid, parent);
             self.put(pid, Followed { space, was_executed, as_of: time, stacks });
         }
     }
@@ -150,6 +156,7 @@ impl Spaces {
     /// Notes that a process mapped a file at `time`.
     pub(crate) fn map(&mut self, mapped: &Mapped<'_>, time: u64) {
         self.follow(mapped.pid);
+        self.generators.mapped(mapped.pid, mapped.name);
         let module = self.images.module(mapped);
         let Some(followed) = self.by_pid.get_mut(&mapped.pid) else { return };
         followed.space.map(module, &mut self.eras);
@@ -181,7 +188,7 @@ fn read_modules(pid: u32, images: &mut Images) -> Modules {
         if !mapping.executable || mapping.path == "[vsyscall]" {
             continue;
         }
-        let name = if mapping.path.is_empty() { "//anon" } else { &mapping.path };
+        let name = if mapping.path.is_empty() { ANONYMOUS } else { &mapping.path };
         modules.insert(images.module(&Mapped {
             pid,
             start: mapping.start,

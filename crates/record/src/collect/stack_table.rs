@@ -4,6 +4,8 @@ use flamelet_profile::{InternedLists, KERNEL_START};
 use flamelet_unwind::{Era, Module, Modules};
 use rustc_hash::FxHashMap;
 
+use crate::generated::is_generated;
+
 /// The number of a stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct StackNumber(pub(crate) u32);
@@ -96,7 +98,7 @@ impl StackTable {
 
     fn mapping(&mut self, pid: u32, module: &Module) -> MappingNumber {
         let is_file =
-            module.name.starts_with('/') && !module.name.starts_with("//") || &*module.name == "[vdso]";
+            module.name.starts_with('/') && !is_generated(&module.name) || &*module.name == "[vdso]";
         let place = (!is_file).then_some((pid, module.start));
         let key = (module.name.to_string(), module.build_id.as_ref().into(), module.file_offset, place);
         *self.by_module.entry(key).or_insert_with(|| {

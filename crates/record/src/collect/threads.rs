@@ -5,6 +5,7 @@ use rustc_hash::FxHashMap;
 
 use super::spaces::process_name;
 use super::stack_table::StackNumber;
+use super::syscalls::CallKey;
 use crate::events::plan::EventSource;
 use crate::events::ring_records::ThreadOf;
 use crate::events::session::Origin;
@@ -35,6 +36,10 @@ pub(crate) struct ThreadState {
     pub(super) completed: Option<Completed>,
     /// Since when it has been in a system call.
     pub(crate) syscall_since: Option<u64>,
+    /// Which program made that call, if it has executed another one since.
+    pub(super) called_by: Option<ThreadRow>,
+    /// A call that a signal interrupted, until the thread goes on.
+    pub(super) interrupted: Option<EndedCall>,
     /// Whether it existed before the recording and no record of it has arrived yet.
     pub(crate) is_silent: bool,
     owners: Vec<(EventSource, u32, u32)>,
@@ -46,6 +51,14 @@ pub(super) struct Cut {
     pub(super) thread: ThreadOf,
     pub(super) kernel: Vec<u64>,
     pub(super) registers: Registers,
+}
+
+/// A system call that has ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EndedCall {
+    pub(super) key: CallKey,
+    pub(super) result: i64,
+    pub(super) nanos: Option<u64>,
 }
 
 /// A stack that was read while its thread was blocked.
@@ -97,9 +110,12 @@ impl Threads {
             self.process_names.push(name.to_owned());
             let process = (self.process_names.len() - 1) as u32;
             self.processes.insert(thread.pid, process);
-            let since = self.by_tid.get(&thread.tid).and_then(|state| state.syscall_since);
+            let before = self.by_tid.get(&thread.tid).map(|state| (state.syscall_since, state.row));
             self.begin(thread, name.to_owned(), process, false);
-            self.of(thread).syscall_since = since;
+            if let Some((Some(since), row)) = before {
+                let state = self.of(thread);
+                (state.syscall_since, state.called_by) = (Some(since), Some(row));
+            }
             return;
         }
         let row = self.of(thread).row as usize;
@@ -108,6 +124,11 @@ impl Threads {
             let process = self.rows[row].process as usize;
             name.clone_into(&mut self.process_names[process]);
         }
+    }
+
+    /// Returns the name of the program that a thread runs.
+    pub(crate) fn program(&self, row: ThreadRow) -> &str {
+        &self.process_names[self.rows[row as usize].process as usize]
     }
 
     /// Notes that the thread has ended.
@@ -148,6 +169,8 @@ impl Threads {
             cut: None,
             completed: None,
             syscall_since: None,
+            called_by: None,
+            interrupted: None,
             is_silent,
             owners: Vec::new(),
         };
@@ -165,6 +188,11 @@ impl ThreadState {
             (Some(_), Some(completed)) => (Some(completed.stack), true),
             (stopped_at, _) => (stopped_at, false),
         }
+    }
+
+    /// Notes that the system call has returned. Returns since when the thread was in it, if known, and who called.
+    pub(super) fn end_call(&mut self) -> (Option<u64>, ThreadRow) {
+        (self.syscall_since.take(), self.called_by.take().unwrap_or(self.row))
     }
 
     /// Returns whether a record of this origin counts. A thread that started while events were being opened may have

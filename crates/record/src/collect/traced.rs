@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use super::findings::Findings;
 use super::rows::{Meaning, RowKey};
 use super::stack_table::StackNumber;
+use super::syscalls::CallKey;
 use super::threads::ThreadRow;
 use crate::events::ring_records::ThreadOf;
 
@@ -39,16 +40,15 @@ impl Findings {
     }
 
     /// Adds a system call that returned.
-    pub(crate) fn add_call(&mut self, thread: ThreadOf, number: i64, result: i64, nanos: Option<u64>) {
-        let row = self.threads.of(thread).row;
+    pub(crate) fn add_call(&mut self, key: CallKey, result: i64, nanos: Option<u64>) {
         self.counters.syscalls.fetch_add(1, Ordering::Relaxed);
-        self.syscalls.entry((row, number)).or_default().add(result, nanos);
+        self.syscalls.add(key, result, nanos);
     }
 
     /// Adds the stack of a system call, which stands for `weight` calls.
-    pub(crate) fn add_call_stack(&mut self, thread: ThreadOf, number: i64, stack: StackNumber, weight: u64) {
-        let meaning = Meaning::Syscall { number, is_regular: true };
-        let thread = self.threads.of(thread).row;
+    pub(crate) fn add_call_stack(&mut self, key: CallKey, stack: StackNumber, weight: u64) {
+        let CallKey { thread, number, arguments } = key;
+        let meaning = Meaning::Syscall { number, arguments, is_regular: true };
         self.rows.add(RowKey { stack, thread, meaning }, weight);
     }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use super::Outlet;
 use super::unwinder::Unwinder;
+use super::{Outlet, RINGS, call_stacks};
 use crate::Result;
 use crate::collect::SharedModules;
 use crate::events::session::{CpuRings, Origins};
@@ -62,30 +62,42 @@ impl Drop for BatchDrain {
 fn run(mut rings: Vec<CpuRings>, outlet: &Outlet, bell: &Bell, mut unwinder: Unwinder) -> Drained {
     let mut fds = vec![bell.fd()];
     fds.extend(rings.iter().flat_map(|cpu| [cpu.track.fd(), cpu.samples.fd()]));
-    let mut round = 0u32;
+    let (mut round, mut stacks_at) = (0u32, 0);
     loop {
         let is_last = match machine::poll(&fds, outlet.pace.early(round)) {
             Ok(ready) => ready[0].readable,
             Err(_) => true,
         };
         round = round.saturating_add(1);
-        drain_all(&mut rings, outlet, &mut unwinder, is_last);
+        let now = machine::monotonic_nanos();
+        let has_stacks = is_last || outlet.pace.takes_call_stacks(round, now - stacks_at);
+        if has_stacks {
+            stacks_at = now;
+        }
+        drain_all(&mut rings, outlet, &mut unwinder, is_last, has_stacks);
         if is_last {
             return Drained { rings, cpu_nanos: machine::thread_cpu_nanos() };
         }
     }
 }
 
-/// Empties every ring; only the rings that track processes if the backlog is too large already.
-fn drain_all(rings: &mut [CpuRings], outlet: &Outlet, unwinder: &mut Unwinder, is_last: bool) {
-    let mut chunks = Vec::with_capacity(rings.len() * 2);
+/// Empties every ring, those with stacks of system calls if `has_stacks`; only the rings that track processes if the
+/// backlog is too large already.
+fn drain_all(
+    rings: &mut [CpuRings],
+    outlet: &Outlet,
+    unwinder: &mut Unwinder,
+    is_last: bool,
+    has_stacks: bool,
+) {
+    let mut chunks = Vec::with_capacity(rings.len() * RINGS);
     let mut settled = u64::MAX;
     for (at, cpu) in rings.iter_mut().enumerate() {
         let read_at = machine::monotonic_nanos();
         settled = settled.min(read_at);
         let mut kept = outlet.buffers();
         cpu.track.for_each(|record| unwinder.keep_track(record, &mut kept));
-        chunks.push(outlet.chunk(at * 2, read_at, kept));
+        chunks.push(outlet.chunk(at * RINGS, read_at, kept));
     }
     let has_room = is_last || !outlet.backlog.is_full();
     for (at, cpu) in rings.iter_mut().enumerate().filter(|_| has_room) {
@@ -94,7 +106,11 @@ fn drain_all(rings: &mut [CpuRings], outlet: &Outlet, unwinder: &mut Unwinder, i
         cpu.samples.for_each(|record| {
             unwinder.keep(record, &mut kept, settled, None);
         });
-        chunks.push(outlet.chunk(at * 2 + 1, read_at, kept));
+        chunks.push(outlet.chunk(at * RINGS + 1, read_at, kept));
+        // A ring that does not exist is empty, which the collector must know.
+        if has_stacks || cpu.call_stacks.is_none() {
+            chunks.push(call_stacks(cpu, at, outlet, unwinder, settled));
+        }
     }
     outlet.send(chunks);
 }

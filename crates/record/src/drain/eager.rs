@@ -2,24 +2,28 @@
 //!
 //! It preempts the thread that was just sampled, so that thread is still where the sample says, and the rest of its
 //! stack beyond the dump can be read live. A late reader would read the frames of another call, so a sample older
-//! than [`FRESH`] stays cut.
+//! than [`FRESH`] stays cut. Without real-time priority the sampled thread may run on for a while before it is
+//! preempted; the samples of such a delay stay cut too.
 
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::Outlet;
 use super::unwinder::Unwinder;
+use super::{Outlet, RINGS, call_stacks};
 use crate::Error;
 use crate::collect::SharedModules;
 use crate::collect::live_stack::LiveStack;
 use crate::events::chunk::{Chunk, Kept};
 use crate::events::session::{CpuRings, Origins};
 use crate::sys::machine::{self, Bell, Waiter};
-use crate::sys::sched::{self, Urgency};
+use crate::sys::sched::{self, RunDelay, Urgency};
 
 /// How old a sample may be when its stack is read.
 const FRESH: u64 = 150_000;
+/// How long the sampled thread may go on running before this one preempts it, in nanoseconds: a switch at once takes
+/// a few hundred, and a later one two thousand and more.
+const PROMPT: u64 = 1_000;
 
 /// The running threads. They end when this is dropped.
 pub(crate) struct EagerDrain {
@@ -61,7 +65,7 @@ impl EagerDrain {
                 let _ = sched::pin_to(rings.cpu);
                 let reached = sched::run_first();
                 *urgency.lock().unwrap_or_else(PoisonError::into_inner) = Some(reached);
-                worker.run(rings)
+                worker.run(rings, Promptness::of_this_thread(reached))
             });
             match started {
                 Ok(thread) => threads.push(thread),
@@ -119,6 +123,34 @@ impl Batch {
     }
 }
 
+/// Whether the sampled thread was preempted as soon as it was sampled.
+enum Promptness {
+    /// Real-time threads preempt all others at once.
+    Always,
+    /// The scheduler decides each time.
+    Measured(RunDelay),
+    Unknown,
+}
+
+impl Promptness {
+    fn of_this_thread(urgency: Urgency) -> Self {
+        match (urgency, RunDelay::of_this_thread()) {
+            (Urgency::Realtime, _) => Self::Always,
+            (_, Some(delay)) => Self::Measured(delay),
+            (_, None) => Self::Unknown,
+        }
+    }
+
+    /// Returns whether this thread ran as soon as it was woken. Call it once after each wake-up.
+    fn ran_at_once(&mut self) -> bool {
+        match self {
+            Self::Always => true,
+            Self::Measured(delay) => delay.since_last().is_some_and(|nanos| nanos < PROMPT),
+            Self::Unknown => false,
+        }
+    }
+}
+
 struct Worker {
     bell: Arc<Bell>,
     nudge: Arc<Bell>,
@@ -129,7 +161,7 @@ struct Worker {
 }
 
 impl Worker {
-    fn run(mut self, mut rings: CpuRings) -> u64 {
+    fn run(mut self, mut rings: CpuRings, mut promptness: Promptness) -> u64 {
         const BELL: u64 = 1;
         const SAMPLES: u64 = 2;
         let longest = self.outlet.pace.longest;
@@ -138,6 +170,7 @@ impl Worker {
         let mut batch = Batch { since: machine::monotonic_nanos(), ..Batch::default() };
         loop {
             let ready = waiter.wait().unwrap_or(BELL);
+            let is_prompt = promptness.ran_at_once();
             let is_last = ready & BELL != 0;
             if !is_last && self.outlet.backlog.is_full() {
                 let track = self.track(&mut rings);
@@ -153,7 +186,8 @@ impl Worker {
             // too late for the stack; unknown code ends the stack.
             let mut latest = batch.read_at;
             rings.samples.for_each(|record| {
-                let time = unwinder.keep(record, kept, u64::MAX, Some(&mut *live));
+                let live = is_prompt.then_some(&mut *live);
+                let time = unwinder.keep(record, kept, u64::MAX, live);
                 latest = time.map_or(latest, |time| time.max(latest));
             });
             batch.read_at = latest;
@@ -169,16 +203,17 @@ impl Worker {
 
     fn hand_over(&mut self, batch: &mut Batch, rings: &mut CpuRings) {
         let kept = std::mem::replace(&mut batch.kept, self.outlet.buffers());
-        let samples = self.outlet.chunk(self.at * 2 + 1, batch.read_at, kept);
+        let samples = self.outlet.chunk(self.at * RINGS + 1, batch.read_at, kept);
         let track = self.track(rings);
         batch.since = track.read_at;
-        self.outlet.send(vec![track, samples]);
+        let stacks = call_stacks(rings, self.at, &self.outlet, &mut self.unwinder, track.read_at);
+        self.outlet.send(vec![track, samples, stacks]);
     }
 
     fn track(&mut self, rings: &mut CpuRings) -> Chunk {
         let read_at = machine::monotonic_nanos();
         let mut kept = self.outlet.buffers();
         rings.track.for_each(|record| self.unwinder.keep_track(record, &mut kept));
-        self.outlet.chunk(self.at * 2, read_at, kept)
+        self.outlet.chunk(self.at * RINGS, read_at, kept)
     }
 }

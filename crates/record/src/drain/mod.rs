@@ -13,6 +13,12 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use crate::events::chunk::{Backlog, Chunk, Kept};
+use crate::events::session::CpuRings;
+use crate::sys::machine;
+use unwinder::Unwinder;
+
+/// The rings of a CPU: what happens to processes, samples, and stacks of system calls.
+pub(crate) const RINGS: usize = 3;
 
 /// How long records may stay in a ring that does not fill up, or wait to be handed over.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +27,8 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
+    const EARLY_ROUNDS: u32 = 100;
+
     /// Each wake-up takes CPU time that the target could have used; but blocked threads, whose stacks are read in
     /// place, may run again at any time.
     pub(crate) fn new(with_blocked_threads: bool) -> Self {
@@ -30,9 +38,15 @@ impl Pace {
     /// At first the rings are emptied more often, so that the programs are known, and cut stacks noticed, before many
     /// samples are taken.
     fn early(self, round: u32) -> Duration {
-        const EARLY_ROUNDS: u32 = 80;
-        const EARLY: Duration = Duration::from_millis(5);
-        if round < EARLY_ROUNDS { EARLY } else { self.longest }
+        const EARLY: Duration = Duration::from_millis(2);
+        if round < Self::EARLY_ROUNDS { EARLY } else { self.longest }
+    }
+
+    /// Returns whether to empty the rings with stacks of system calls, `nanos` after the last time. Unwinding them all as
+    /// fast as a program makes calls would take a CPU of its own.
+    fn takes_call_stacks(self, round: u32, nanos: u64) -> bool {
+        const SELDOM: u64 = 25_000_000;
+        round < Self::EARLY_ROUNDS || nanos >= SELDOM
     }
 }
 
@@ -81,4 +95,22 @@ impl Outlet {
     fn send(&self, chunks: Vec<Chunk>) {
         let _ = self.chunks.send(Message::Chunks(chunks));
     }
+}
+
+/// Takes the stacks of system calls out of the ring of the CPU at index `at`, if there is one.
+fn call_stacks(
+    cpu: &mut CpuRings,
+    at: usize,
+    outlet: &Outlet,
+    unwinder: &mut Unwinder,
+    settled: u64,
+) -> Chunk {
+    let read_at = machine::monotonic_nanos();
+    let mut kept = outlet.buffers();
+    if let Some(ring) = &mut cpu.call_stacks {
+        ring.for_each(|record| {
+            unwinder.keep(record, &mut kept, settled, None);
+        });
+    }
+    outlet.chunk(at * RINGS + 2, read_at, kept)
 }

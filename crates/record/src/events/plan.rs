@@ -24,7 +24,7 @@ pub(crate) enum EventSource {
     SyscallEnter,
     /// A system call ended.
     SyscallExit,
-    /// A system call that began, sampled with its stack: every n-th call, or n times a second.
+    /// A system call that began, with its stack: every n-th call, or every call for whose stack there is room in a ring.
     SyscallStack { is_regular: bool },
     /// The event at this index of the options.
     Named(usize),
@@ -64,10 +64,8 @@ pub(crate) struct Plan {
     pub(crate) notes: Vec<String>,
 }
 
-/// How many stacks of system calls are taken a second, so that rare calls get some; all calls are counted.
-const SYSCALL_STACK_FREQUENCY: u64 = 499;
-/// One in this many calls has its stack taken, for programs that call often. A prime number: a frequency settles at
-/// periods that divide the program's own, and then always hits the same place in its loop.
+/// One in this many calls has its stack taken, for programs that call often; all calls are counted. A prime number: a
+/// frequency settles at periods that divide the program's own, and then always hits the same place in its loop.
 const SYSCALL_STACK_PERIOD: u64 = 509;
 
 impl Plan {
@@ -216,15 +214,15 @@ impl Planner<'_> {
         // arguments would be most of the data.
         exit.sample_type |= sample_bit::RAW;
         (enter.sample_period, exit.sample_period) = (1, 1);
-        let (mut regular, mut frequent) = (stacks, stacks.with(flag::FREQ));
-        // If asked for its period, an event of a fixed period samples every single call.
-        frequent.sample_type |= sample_bit::PERIOD;
-        (regular.sample_period, frequent.sample_period) = (SYSCALL_STACK_PERIOD, SYSCALL_STACK_FREQUENCY);
+        // A process too short for the period has its stacks from the other event. That one writes into a ring of its own,
+        // and what does not fit there is not copied.
+        let (mut regular, mut every) = (stacks, stacks);
+        (regular.sample_period, every.sample_period) = (SYSCALL_STACK_PERIOD, 1);
         let events = [
             PlannedEvent { source: EventSource::SyscallEnter, attr: enter },
             PlannedEvent { source: EventSource::SyscallExit, attr: exit },
             PlannedEvent { source: EventSource::SyscallStack { is_regular: true }, attr: regular },
-            PlannedEvent { source: EventSource::SyscallStack { is_regular: false }, attr: frequent },
+            PlannedEvent { source: EventSource::SyscallStack { is_regular: false }, attr: every },
         ];
         for event in &events {
             self.try_open(&event.attr).map_err(|error| self.refused(&error, "cannot record system calls"))?;

@@ -1,7 +1,8 @@
 //! The open events of a recording and the rings that they write into.
 //!
 //! Each CPU has two rings: a small one for records that track processes (maps, names, forks, exits), so that a flood
-//! of samples cannot push them out, and a large one for samples. A ring belongs to a dummy event on the recorder's
+//! of samples cannot push them out, and a large one for samples. A third one is for the stacks of system calls, of which
+//! as many are taken as there is room for. A ring belongs to a dummy event on the recorder's
 //! own thread, so it never hangs up, whichever of the watched threads end.
 
 use std::io;
@@ -25,6 +26,8 @@ const SMALLEST_RING_BYTES: usize = 64 << 10;
 const DEFAULT_RING_BYTES: usize = 8 << 20;
 /// Enough to lose no system call of a program that does nothing else.
 const FLOOD_RING_BYTES: usize = 16 << 20;
+/// Room for some hundred stacks of system calls, between two times that the ring is emptied.
+const CALL_STACK_RING_BYTES: usize = 8 << 20;
 /// The limit for all rings together, on a machine with many CPUs.
 const MOST_RING_BYTES: usize = 512 << 20;
 
@@ -48,6 +51,15 @@ pub(crate) struct CpuRings {
     pub(crate) cpu: u32,
     pub(crate) track: Ring,
     pub(crate) samples: Ring,
+    /// For stacks of system calls; those that do not fit are left out.
+    pub(crate) call_stacks: Option<Ring>,
+}
+
+impl CpuRings {
+    /// Returns the size of all rings in bytes.
+    pub(crate) fn size(&self) -> usize {
+        self.track.size() + self.samples.size() + self.call_stacks.as_ref().map_or(0, Ring::size)
+    }
 }
 
 /// The open events. Dropping it closes them.
@@ -70,6 +82,18 @@ struct Outputs {
     cpu: u32,
     track: RawFd,
     samples: RawFd,
+    call_stacks: Option<RawFd>,
+}
+
+impl Outputs {
+    /// Returns the ring that events of `source` write into.
+    fn of(&self, source: EventSource) -> RawFd {
+        match source {
+            EventSource::Track => self.track,
+            EventSource::SyscallStack { is_regular: false } => self.call_stacks.unwrap_or(self.samples),
+            _ => self.samples,
+        }
+    }
 }
 
 impl Session {
@@ -83,11 +107,13 @@ impl Session {
         let wanted = if plan.events.iter().any(flood) { FLOOD_RING_BYTES } else { DEFAULT_RING_BYTES };
         let most = (MOST_RING_BYTES / cpus.len().max(1)).max(SMALLEST_RING_BYTES);
         let wanted = ring_bytes.unwrap_or(wanted.min(most)).max(SMALLEST_RING_BYTES);
-        let rings = map_rings(&cpus, wanted)?;
+        let with_call_stacks = plan.event(EventSource::SyscallStack { is_regular: false }).is_some();
+        let rings = map_rings(&cpus, wanted, with_call_stacks)?;
         let outputs = rings.iter().map(|rings| Outputs {
             cpu: rings.cpu,
             track: rings.track.fd(),
             samples: rings.samples.fd(),
+            call_stacks: rings.call_stacks.as_ref().map(Ring::fd),
         });
         let session = Self {
             cpus: outputs.collect(),
@@ -120,8 +146,7 @@ impl Session {
                     Err(error) if error.raw_os_error() == Some(libc::ENODEV) => continue,
                     Err(error) => return Err(access::explain_watch(&error, watch, self.level)),
                 };
-                let is_track = planned.source == EventSource::Track;
-                event.redirect_to(if is_track { outputs.track } else { outputs.samples })?;
+                event.redirect_to(outputs.of(planned.source))?;
                 let sample_type = planned.attr.sample_type;
                 let origin =
                     Origin { source: planned.source, sample_type, owner, generation: self.generation };
@@ -195,14 +220,17 @@ impl Session {
 }
 
 /// Maps rings of `sample_bytes`, or smaller ones if this user may not lock that much memory.
-fn map_rings(cpus: &[u32], sample_bytes: usize) -> Result<Vec<CpuRings>> {
+fn map_rings(cpus: &[u32], sample_bytes: usize, with_call_stacks: bool) -> Result<Vec<CpuRings>> {
     let mut sample_bytes = sample_bytes.next_power_of_two();
     loop {
         let track_bytes = TRACK_RING_BYTES.min(sample_bytes);
+        let call_stack_bytes = CALL_STACK_RING_BYTES.min(sample_bytes);
         let made: Result<Vec<CpuRings>> = cpus
             .iter()
             .map(|&cpu| {
-                Ok(CpuRings { cpu, track: ring(cpu, track_bytes)?, samples: ring(cpu, sample_bytes)? })
+                let call_stacks = with_call_stacks.then(|| ring(cpu, call_stack_bytes)).transpose()?;
+                let (track, samples) = (ring(cpu, track_bytes)?, ring(cpu, sample_bytes)?);
+                Ok(CpuRings { cpu, track, samples, call_stacks })
             })
             .collect();
         match made {

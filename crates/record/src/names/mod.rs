@@ -1,11 +1,12 @@
-//! Names of functions from all sources: the kernel's list, the perf maps of processes that generate code, and the
-//! symbols of files.
+//! Names of functions from all sources: the kernel's list, the lists of processes that generate code, and the symbols
+//! of files.
 
+mod advice;
 mod background;
 pub(crate) mod calls;
-mod perf_map;
 pub(crate) mod waits;
 
+pub(crate) use advice::advice;
 pub(crate) use background::{Background, Questions};
 
 use flamelet_profile::{Profile, StringId};
@@ -15,7 +16,7 @@ use flamelet_symbol::symbolize::{self, Symbolizer};
 use rustc_hash::FxHashMap;
 
 use crate::collect::Images;
-use perf_map::PerfMap;
+use crate::generated::{GeneratedCode, Generators};
 
 /// All known names. Without any (the default), only generated code is named.
 #[derive(Default)]
@@ -23,7 +24,7 @@ pub(crate) struct FoundNames {
     symbolizer: Option<Symbolizer>,
     kernel: Option<KernelSymbols>,
     /// By process; read on first use.
-    perf_maps: FxHashMap<u32, Option<PerfMap>>,
+    generated: FxHashMap<u32, Option<GeneratedCode>>,
     /// The CPU time spent in the background on finding them.
     pub(crate) cpu_nanos: u64,
 }
@@ -43,10 +44,19 @@ impl FoundNames {
         self.kernel.as_ref()?.name(address)
     }
 
-    /// Returns the function that the process `pid` generated at `address`.
-    pub(crate) fn generated(&mut self, pid: u32, address: u64) -> Option<&str> {
-        let map = self.perf_maps.entry(pid).or_insert_with(|| PerfMap::of_process(pid));
-        map.as_ref()?.name(address)
+    /// Returns the function that the process `pid`, or one whose copy it is, generated at `address`.
+    pub(crate) fn generated(&mut self, generators: &Generators, pid: u32, address: u64) -> Option<&str> {
+        let lists = &mut self.generated;
+        let named = generators.with_parents(pid).find_map(|generator| {
+            let list = lists.entry(generator.pid()).or_insert_with(|| GeneratedCode::of(generator));
+            list.as_ref()?.name(address).is_some().then_some(generator.pid())
+        })?;
+        self.generated.get(&named)?.as_ref()?.name(address)
+    }
+
+    /// Returns whether the process has listed the code that it generated. Its names must have been asked for.
+    fn has_list(&self, pid: u32) -> bool {
+        self.generated.get(&pid).is_some_and(Option::is_some)
     }
 
     /// Names the remaining locations of `profile` by the symbols of their files, if that was requested.

@@ -40,7 +40,7 @@ pub fn record(
         return Err(Error::new(ErrorKind::InvalidOption, "only a command can be sampled from inside"));
     };
     let mut command = std::mem::replace(command, Command::new(""));
-    program::check(command.get_program())?;
+    program::check(command.get_program(), program::Purpose::Cpu)?;
     let folder = Folder::new(library)?;
     folder.preload_into(&mut command);
     command.env(env::FREQUENCY, options.frequency.to_string());
@@ -62,9 +62,11 @@ pub fn record(
         running.wait(Some(elapsed + SAVED_AFTER), &AtomicBool::new(false), |_| {})?;
     }
     let (mut profile, quality) = gather(&folder)?;
+    let quality = Coverage::new(&profile, &quality, running.cpu_time(), options.frequency).correct(quality);
     let symbols =
         options.symbolize.take().map(|symbols| Symbolizer::new(symbols).symbolize_profile(&mut profile));
-    let summary = summary(&options, elapsed, &profile, &quality);
+    let mut summary = summary(&options, elapsed, &profile, &quality);
+    summary.target_cpu = running.cpu_time();
     profile.quality = Some(Quality {
         engine: profile.intern(&summary.engine),
         unresolved: summary.unresolved as u64,
@@ -74,6 +76,51 @@ pub fn record(
     Ok(Recorded { profile, summary, symbols, command: Some(running.end()?) })
 }
 
+/// How much of the command's CPU time its samples stand for. Each process knows only itself, and none the time before
+/// the library was loaded: of a script that starts many programs, that is most of it.
+#[derive(Clone, Copy, Debug)]
+struct Coverage {
+    /// The CPU time of all processes without the sampler's own, if the command has ended.
+    used: Option<f64>,
+    /// The part of it that samples stand for.
+    sampled: f64,
+    /// What one sample stands for.
+    period: f64,
+}
+
+impl Coverage {
+    fn new(profile: &Profile, quality: &Quality, used: Option<Duration>, frequency: u32) -> Self {
+        let own = Duration::from_nanos(quality.own_cpu_nanos);
+        let column = profile.default_sample_index();
+        let sampled = profile.samples().map(|sample| sample.values.get(column).copied().unwrap_or(0));
+        Self {
+            used: used.map(|used| used.saturating_sub(own).as_nanos() as f64),
+            sampled: sampled.sum::<i64>() as f64,
+            period: 1e9 / f64::from(frequency.max(1)),
+        }
+    }
+
+    /// Corrects the rate, which short processes cannot know, and how many samples are missing.
+    fn correct(self, quality: Quality) -> Quality {
+        /// With fewer samples, a rate means nothing.
+        const ENOUGH_SAMPLES: u64 = 100;
+        let Some(used) = self.used.filter(|_| quality.samples >= ENOUGH_SAMPLES) else {
+            return Quality { achieved_millihertz: 0, ..quality };
+        };
+        let samples = quality.samples as f64;
+        let missing = (used - self.sampled) / self.period;
+        // What chance alone makes of the number of samples.
+        let chance = 2.0 * (used / self.period).sqrt();
+        // As those that were taken go: an observation may stand for several periods.
+        let missing = (missing - chance).max(0.0) * samples / (self.sampled / self.period).max(1.0);
+        Quality {
+            achieved_millihertz: (samples * 1e12 / used.max(1.0)) as u64,
+            lost: quality.lost.max(missing as u64),
+            ..quality
+        }
+    }
+}
+
 /// A little longer than the library's interval between two saves.
 const SAVED_AFTER: Duration = Duration::from_millis(1500);
 
@@ -81,7 +128,7 @@ fn summary(options: &RecordOptions, elapsed: Duration, profile: &Profile, qualit
     let unresolved =
         profile.locations().iter().filter(|location| profile.lines_of(location).is_empty()).count();
     Summary {
-        engine: "timers inside the command".to_owned(),
+        engine: Quality::INSIDE_A_COMMAND.to_owned(),
         elapsed,
         samples: quality.samples,
         lost: quality.lost,
@@ -107,7 +154,6 @@ fn gather(folder: &Folder) -> Result<(Profile, Quality)> {
             quality.lost += own.lost;
             quality.truncated += own.truncated;
             quality.own_cpu_nanos += own.own_cpu_nanos;
-            quality.achieved_millihertz = quality.achieved_millihertz.max(own.achieved_millihertz);
         }
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         profile.label_all("pid", stem.split('-').next().unwrap_or_default());
@@ -130,4 +176,32 @@ fn no_samples(folder: &Folder) -> Error {
     let why = refused.map(|why| String::from_utf8_lossy(&why).into_owned());
     let why = why.as_deref().unwrap_or("it ended before it could be sampled, or could not load the library");
     Error::new(ErrorKind::Unsupported, format!("the command has left no samples: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A second of CPU time at 100 Hz, in which `samples` were taken and the processes themselves miss `lost`.
+    fn corrected(used: Option<f64>, samples: u64, lost: u64) -> (u64, u64) {
+        let coverage = Coverage { used, sampled: samples as f64 * 1e7, period: 1e7 };
+        let quality = Quality { samples, lost, achieved_millihertz: 21_752_000, ..Quality::default() };
+        let quality = coverage.correct(quality);
+        (quality.achieved_millihertz, quality.lost)
+    }
+
+    #[test]
+    fn the_rate_is_that_of_all_processes_together() {
+        assert_eq!(corrected(Some(2e9), 200, 0), (100_000, 0));
+        assert_eq!(corrected(Some(2e9), 190, 0), (95_000, 0), "chance");
+        assert_eq!(corrected(Some(2e9), 190, 30), (95_000, 30), "the processes know better");
+        // 100 of 400: 300 are missing, of which chance may account for 40.
+        assert_eq!(corrected(Some(4e9), 100, 0), (25_000, 260));
+    }
+
+    #[test]
+    fn a_rate_that_nobody_knows_is_not_stated() {
+        assert_eq!(corrected(None, 200, 3), (0, 3));
+        assert_eq!(corrected(Some(2e8), 20, 3), (0, 3), "too few samples");
+    }
 }

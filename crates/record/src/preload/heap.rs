@@ -87,7 +87,7 @@ pub fn record(
     progress: &mut dyn FnMut(&Progress),
     stop: &AtomicBool,
 ) -> Result<Recorded> {
-    let program = program::check(options.command.get_program())?;
+    let program = program::check(options.command.get_program(), program::Purpose::Heap)?;
     let folder = Folder::new(options.library)?;
     let mut command = options.command;
     folder.preload_into(&mut command);

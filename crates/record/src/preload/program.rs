@@ -19,18 +19,55 @@ pub(super) struct Program {
     pub(super) own_allocator: Option<&'static str>,
 }
 
+/// What the library is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Cpu,
+    Heap,
+}
+
+impl Purpose {
+    /// Returns what to do about a program that loads no library.
+    fn way_out(self, is_go: bool) -> &'static str {
+        match self {
+            Self::Cpu if is_go => {
+                "allow perf_event_open (see above), or serve net/http/pprof in it and open its /debug/pprof/profile"
+            }
+            Self::Cpu => {
+                "allow perf_event_open (see above), or link it dynamically (without -static or \
+                 target-feature=+crt-static)"
+            }
+            Self::Heap if is_go => "serve net/http/pprof in it and open its /debug/pprof/heap",
+            Self::Heap => {
+                "link it dynamically (without -static or target-feature=+crt-static), build flamelet into it \
+                 (flamelet::global_allocator!()), or use `flamelet run dhat`"
+            }
+        }
+    }
+
+    /// Returns what to do about a program of another C library.
+    fn way_out_of_musl(self) -> &'static str {
+        match self {
+            Self::Cpu => "allow perf_event_open (see above), or build it for a -gnu target",
+            Self::Heap => {
+                "build it for a -gnu target, or build flamelet into it (flamelet::global_allocator!())"
+            }
+        }
+    }
+}
+
 /// How many scripts may interpret each other: the interpreter of a script may be a script.
 const MOST_SCRIPTS: usize = 4;
 
 /// Checks the program that `name` stands for.
-pub(super) fn check(name: &OsStr) -> Result<Program> {
+pub(super) fn check(name: &OsStr, purpose: Purpose) -> Result<Program> {
     let mut path = find(name)?;
     for _ in 0..MOST_SCRIPTS {
         check_rights(&path)?;
         let bytes = start_of(&path)?;
         match interpreter(&bytes) {
             Some(interpreter) => path = find(&interpreter)?,
-            None => return check_binary(&path, &bytes),
+            None => return check_binary(&path, &bytes, purpose),
         }
     }
     Ok(Program { own_allocator: None })
@@ -90,7 +127,7 @@ fn interpreter(bytes: &[u8]) -> Option<OsString> {
     Some(OsString::from(named.filter(|_| is_env).unwrap_or(first)))
 }
 
-fn check_binary(path: &Path, bytes: &[u8]) -> Result<Program> {
+fn check_binary(path: &Path, bytes: &[u8], purpose: Purpose) -> Result<Program> {
     if !bytes.starts_with(&elf::ELFMAG) {
         return Ok(Program { own_allocator: None });
     }
@@ -111,16 +148,21 @@ fn check_binary(path: &Path, bytes: &[u8]) -> Result<Program> {
     let loader = segments.iter().find_map(|segment| segment.interpreter(endian, bytes).ok().flatten());
     let Some(loader) = loader else {
         let why = "is statically linked, so no library can be preloaded";
-        let way_out = "link it dynamically (without -static or target-feature=+crt-static), build flamelet into it \
-                       (flamelet::global_allocator!()), or use `flamelet run dhat`";
-        return Err(refused(path, why, way_out));
+        return Err(refused(path, why, purpose.way_out(is_go(path))));
     };
     if String::from_utf8_lossy(loader).contains("musl") {
         let why = "is linked with musl, but flamelet's library with glibc";
-        let way_out = "build it for a -gnu target, or build flamelet into it (flamelet::global_allocator!())";
-        return Err(refused(path, why, way_out));
+        return Err(refused(path, why, purpose.way_out_of_musl()));
     }
-    Ok(Program { own_allocator: own_allocator(path) })
+    let own_allocator = if purpose == Purpose::Heap { own_allocator(path) } else { None };
+    Ok(Program { own_allocator })
+}
+
+/// Returns whether the program is written in Go.
+fn is_go(path: &Path) -> bool {
+    let Ok(bytes) = std::fs::read(path) else { return false };
+    let Ok(file) = object::File::parse(&*bytes) else { return false };
+    file.section_by_name(".note.go.buildid").is_some() || file.section_by_name(".gopclntab").is_some()
 }
 
 /// Returns the allocator that is linked into the program: its calls never reach the C library's functions.
@@ -156,8 +198,16 @@ mod tests {
 
     #[test]
     fn ordinary_programs_pass_and_missing_ones_are_named() {
-        assert!(check("sh".as_ref()).is_ok());
-        let error = check("no-such-program-here".as_ref()).expect_err("missing");
+        assert!(check("sh".as_ref(), Purpose::Heap).is_ok());
+        let error = check("no-such-program-here".as_ref(), Purpose::Cpu).expect_err("missing");
         assert_eq!(error.to_string(), "no-such-program-here: no such command");
+    }
+
+    #[test]
+    fn the_way_out_fits_the_purpose() {
+        let cpu = [Purpose::Cpu.way_out(false), Purpose::Cpu.way_out(true), Purpose::Cpu.way_out_of_musl()];
+        assert!(cpu.iter().all(|way| way.contains("perf_event_open") && !way.contains("alloc")), "{cpu:?}");
+        assert!(Purpose::Heap.way_out(false).contains("global_allocator!()"));
+        assert!(Purpose::Heap.way_out(true).contains("/debug/pprof/heap"));
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::sys::machine;
-use crate::sys::process::open_pidfd;
+use crate::sys::process::{cpu_time_of_ended, open_pidfd};
 use crate::{CommandEnd, Error, ErrorKind, Result};
 
 /// How often to check `stop` and the duration.
@@ -51,6 +51,11 @@ impl RunningCommand {
             }
             look(elapsed);
         }
+    }
+
+    /// Returns the CPU time of the command and of the processes below it, if it has ended.
+    pub(super) fn cpu_time(&self) -> Option<Duration> {
+        cpu_time_of_ended(self.child.id())
     }
 
     /// Kills a command that cannot be recorded. Returns whether it was still running.

@@ -1,5 +1,6 @@
 //! Existing processes and threads: finding them in `/proc`, and asking them to end.
 
+pub mod listening;
 pub mod signal;
 
 use crate::{Error, ErrorKind, Result};

@@ -10,6 +10,7 @@
 //! long as the command lives, and if the recorder is killed, the calls that it selects fail. ptrace ends with the
 //! tracer and leaves the tracee as it was.
 
+mod arguments;
 mod stacks;
 mod tracer;
 mod wanted;
@@ -44,6 +45,9 @@ pub(crate) enum Way {
 
 /// Chooses ptrace if only system calls are requested and this user has no tracepoints.
 pub(crate) fn way(options: &RecordOptions) -> Way {
+    if options.arguments {
+        return Way::Ptrace("arguments are read while the program is stopped".to_owned());
+    }
     let only_calls = !options.cpu && !options.off_cpu && WantedCalls::of(options).is_some();
     if !only_calls || matches!(options.target, Target::All) {
         return Way::Events(None);
@@ -84,7 +88,7 @@ pub(crate) fn record(
     let columns = Columns::new(&options);
     let (start_nanos, started) = (unix_nanos(), Instant::now());
     let status = Arc::new(OnceLock::new());
-    let tracer = Tracer::new(wanted, counters.clone(), status.clone(), options.max_moments);
+    let tracer = Tracer::new(wanted, counters.clone(), status.clone(), &options);
     let saver = options.checkpoint.take().map(Saver::new);
     let tracing = Tracing::start(tracer, target, saver, columns.clone(), start_nanos)?;
     let (traced, child) = tracing.wait(&options, started, &counters, progress, stop)?;

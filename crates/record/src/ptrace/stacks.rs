@@ -2,9 +2,11 @@
 
 use rustc_hash::FxHashMap;
 
-/// For each thread and call, how many calls to skip until the next stack.
+use crate::collect::CallKey;
+
+/// For each call of a thread, how many calls to skip until the next stack.
 pub(super) struct Skips {
-    by_call: FxHashMap<(u32, i64), Skip>,
+    by_call: FxHashMap<CallKey, Skip>,
     random: u64,
 }
 
@@ -26,10 +28,10 @@ impl Default for Skips {
 }
 
 impl Skips {
-    /// Counts a call of a thread. If its stack is to be taken, returns the number of calls that it stands for.
-    pub(super) fn count(&mut self, thread: u32, number: i64) -> Option<u64> {
+    /// Counts a call. If its stack is to be taken, returns the number of calls that it stands for.
+    pub(super) fn count(&mut self, call: CallKey) -> Option<u64> {
         let random = self.random();
-        let skip = self.by_call.entry((thread, number)).or_default();
+        let skip = self.by_call.entry(call).or_default();
         skip.calls += 1;
         if skip.calls < skip.next {
             return None;
@@ -57,9 +59,10 @@ mod tests {
     #[test]
     fn stacks_are_few_and_fair() {
         let mut skips = Skips::default();
+        let key = |number| CallKey { thread: 1, number, arguments: None };
         let (mut stacks, mut weights) = (0, [0u64; 4]);
         for call in 0..400_000 {
-            if let Some(weight) = skips.count(1, 0) {
+            if let Some(weight) = skips.count(key(0)) {
                 stacks += 1;
                 weights[call % 4] += weight;
             }
@@ -70,6 +73,6 @@ mod tests {
         for weight in weights {
             assert!((sum / 5..sum * 3 / 10).contains(&weight), "{weights:?}");
         }
-        assert_eq!(skips.count(1, 7), Some(1));
+        assert_eq!(skips.count(key(7)), Some(1));
     }
 }

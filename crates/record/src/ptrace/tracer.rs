@@ -1,5 +1,6 @@
 //! The thread that waits for its tracees and resumes them.
 
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::{Arc, OnceLock, mpsc};
@@ -8,24 +9,52 @@ use std::time::{Duration, Instant};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Traced;
+use super::arguments::{self, Surroundings};
 use super::stacks::Skips;
 use super::wanted::WantedCalls;
 use crate::assemble::{self, Columns};
 use crate::checkpoint::Saver;
-use crate::collect::{Counters, Findings, SharedModules};
+use crate::collect::{ArgumentsId, CallKey, Counters, Findings, SharedModules};
 use crate::events::ring_records::ThreadOf;
-use crate::names::FoundNames;
+use crate::names::{FoundNames, calls};
 use crate::sys::machine;
+use crate::sys::memory::ProcessMemory;
 use crate::sys::ptrace::{self, Alarm, Happened, SystemCall};
-use crate::{Error, ErrorKind, Result, access, processes};
+use crate::{Error, ErrorKind, RecordOptions, Result, access, processes};
 
 /// A traced thread.
 #[derive(Default)]
 struct Tracee {
     pid: u32,
-    /// The call that it is in, and when it began, if that was seen.
-    call: Option<(i64, Option<u64>)>,
+    call: Option<CurrentCall>,
     stacks: u32,
+    /// Its memory, once it was read.
+    memory: Option<ProcessMemory>,
+}
+
+/// The call that a thread is in.
+#[derive(Clone, Copy)]
+struct CurrentCall {
+    key: CallKey,
+    /// When it began, if that was seen.
+    since: Option<u64>,
+}
+
+/// A thread that is stopped at a call, for what its arguments refer to.
+struct Stopped<'a> {
+    tid: u32,
+    memory: Option<&'a ProcessMemory>,
+}
+
+impl Surroundings for Stopped<'_> {
+    fn read(&self, address: u64, into: &mut [u8]) -> usize {
+        self.memory.and_then(|memory| memory.read(address, into).ok()).unwrap_or(0)
+    }
+
+    fn descriptor(&self, number: i32) -> Option<Vec<u8>> {
+        let link = std::fs::read_link(format!("/proc/{}/fd/{number}", self.tid)).ok()?;
+        Some(link.into_os_string().into_vec())
+    }
 }
 
 /// How the recording is saved while it runs.
@@ -41,6 +70,7 @@ pub(super) struct Tracer {
     findings: Findings,
     tracees: FxHashMap<u32, Tracee>,
     skips: Skips,
+    with_arguments: bool,
     /// The command or the processes, as long as they live; the tracing ends without them.
     leaders: FxHashSet<u32>,
     /// The command, and where its exit status goes.
@@ -55,11 +85,12 @@ impl Tracer {
         wanted: WantedCalls,
         counters: Arc<Counters>,
         status: Arc<OnceLock<ExitStatus>>,
-        max_moments: usize,
+        options: &RecordOptions,
     ) -> Self {
         Self {
             wanted,
-            findings: Findings::new(SharedModules::default(), counters, max_moments),
+            findings: Findings::new(SharedModules::default(), counters, options.max_moments),
+            with_arguments: options.arguments,
             tracees: FxHashMap::default(),
             skips: Skips::default(),
             leaders: FxHashSet::default(),
@@ -231,51 +262,66 @@ impl Tracer {
     fn executed(&mut self, tid: u32) {
         let former = ptrace::former_id(tid).unwrap_or(tid);
         let before = self.tracees.remove(&former);
-        let call = before.and_then(|tracee| tracee.call).or(Some((libc::SYS_execve, None)));
-        self.tracees.insert(tid, Tracee { pid: tid, call, stacks: 0 });
         let thread = ThreadOf { pid: tid, tid };
         let name = processes::thread_name(tid, tid).unwrap_or_default();
         self.findings.executed(thread, &name);
+        // The call belongs to the program that made it. That of the command itself was not seen.
+        let call = before.and_then(|tracee| tracee.call).unwrap_or_else(|| CurrentCall {
+            key: CallKey { thread: self.findings.row_of(thread), number: libc::SYS_execve, arguments: None },
+            since: None,
+        });
+        self.tracees.insert(tid, Tracee { pid: tid, call: Some(call), ..Tracee::default() });
     }
 
     fn at_call(&mut self, tid: u32, now: u64) {
         let thread = ThreadOf { pid: self.tracee(tid).pid, tid };
         match ptrace::call(tid) {
-            Ok(Some(SystemCall::Begins { number })) => {
-                self.begins(thread, number);
+            Ok(Some(SystemCall::Begins { number, arguments })) => {
+                let arguments = self.with_arguments.then(|| self.arguments(thread, number, &arguments));
+                let key = CallKey { thread: self.findings.row_of(thread), number, arguments };
+                self.begins(thread, key);
                 // Timed from when it is resumed.
-                self.tracee(tid).call = Some((number, Some(machine::monotonic_nanos())));
+                self.tracee(tid).call = Some(CurrentCall { key, since: Some(machine::monotonic_nanos()) });
             }
             Ok(Some(SystemCall::Ends { result })) => {
-                if let Some((number, since)) = self.tracee(tid).call.take() {
+                if let Some(CurrentCall { key, since }) = self.tracee(tid).call.take() {
                     let nanos = since.map(|since| now.saturating_sub(since));
-                    self.ends(thread, number, result, nanos);
+                    self.ends(thread, key, result, nanos);
                 }
             }
             _ => {}
         }
     }
 
-    fn begins(&mut self, thread: ThreadOf, number: i64) {
-        for at in self.wanted.events(number, false).collect::<Vec<_>>() {
+    /// Returns the number of the text of a call's arguments.
+    fn arguments(&mut self, thread: ThreadOf, number: i64, arguments: &[u64; 6]) -> ArgumentsId {
+        let tracee = self.tracee(thread.tid);
+        if tracee.memory.is_none() {
+            tracee.memory = ProcessMemory::open(thread.tid).ok();
+        }
+        let stopped = Stopped { tid: thread.tid, memory: tracee.memory.as_ref() };
+        let text = arguments::text(&calls::syscall(number), arguments, &stopped);
+        self.findings.arguments.intern(&text)
+    }
+
+    fn begins(&mut self, thread: ThreadOf, key: CallKey) {
+        for at in self.wanted.events(key.number, false).collect::<Vec<_>>() {
             self.take_named(thread, at);
         }
-        if !self.wanted.all {
-            return;
-        }
-        let row = self.findings.row_of(thread);
-        if let Some(weight) = self.skips.count(row, number) {
+        if self.wanted.all
+            && let Some(weight) = self.skips.count(key)
+        {
             let stack = self.stack(thread);
-            self.findings.add_call_stack(thread, number, stack, weight);
+            self.findings.add_call_stack(key, stack, weight);
         }
     }
 
-    fn ends(&mut self, thread: ThreadOf, number: i64, result: i64, nanos: Option<u64>) {
-        for at in self.wanted.events(number, true).collect::<Vec<_>>() {
+    fn ends(&mut self, thread: ThreadOf, key: CallKey, result: i64, nanos: Option<u64>) {
+        for at in self.wanted.events(key.number, true).collect::<Vec<_>>() {
             self.take_named(thread, at);
         }
         if self.wanted.all {
-            self.findings.add_call(thread, number, result, nanos);
+            self.findings.add_call(key, result, nanos);
         }
     }
 

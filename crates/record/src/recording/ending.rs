@@ -10,10 +10,10 @@ use rustc_hash::FxHashMap;
 
 use super::{Drain, Recording, Watched};
 use crate::assemble::{self, Columns};
-use crate::collect::{Counters, Findings};
+use crate::collect::{ArgumentsId, CallTotals, Counters, Findings};
 use crate::drain::Message;
 use crate::events::plan::{CpuClock, EventSource};
-use crate::names::{FoundNames, calls};
+use crate::names::{self, FoundNames, calls};
 use crate::sys::machine;
 use crate::sys::sched::Urgency;
 use crate::{CommandEnd, Error, ErrorKind, RecordOptions, Recorded, Result, Summary, Target, summary};
@@ -103,10 +103,14 @@ impl Ending<'_> {
         notes: Vec<String>,
         save_failure: Option<std::io::Error>,
     ) -> (Profile, Summary, Option<symbolize::Summary>) {
-        let (mut profile, symbols, names_nanos) = self.profile(names);
+        let mut names = names;
+        let (mut profile, symbols, names_nanos) = self.profile(&mut names);
         let mut summary = self.summary(counters, symbols.as_ref(), &profile);
         summary.names_cpu = Duration::from_nanos(names_nanos);
         summary.notes = notes;
+        if symbols.is_some() {
+            summary.notes.extend(names::advice(self.findings, &mut names, &profile));
+        }
         let unsaved = |error| format!("the recording could not be saved while it ran: {error}");
         summary.notes.extend(save_failure.map(unsaved));
         self.judge(&mut profile, &mut summary);
@@ -114,9 +118,9 @@ impl Ending<'_> {
     }
 
     /// Returns the profile with names, and the CPU time spent on finding them.
-    fn profile(&self, mut names: FoundNames) -> (Profile, Option<symbolize::Summary>, u64) {
+    fn profile(&self, names: &mut FoundNames) -> (Profile, Option<symbolize::Summary>, u64) {
         let before = machine::thread_cpu_nanos();
-        let mut profile = assemble::profile(self.findings, self.columns, &mut names, self.start_nanos);
+        let mut profile = assemble::profile(self.findings, self.columns, names, self.start_nanos);
         profile.header.duration_nanos = i64::try_from(self.elapsed.as_nanos()).unwrap_or(i64::MAX);
         if self.options.cpu {
             let (kind, unit) = (profile.intern("cpu"), profile.intern("nanoseconds"));
@@ -162,6 +166,7 @@ impl Ending<'_> {
             throttled: self.findings.throttled,
             with_kernel: self.with_kernel,
             syscalls: self.syscalls(),
+            calls_by_arguments: self.calls_by_arguments(),
             ..Summary::default()
         }
     }
@@ -203,13 +208,37 @@ impl Ending<'_> {
     }
 
     fn syscalls(&self) -> Vec<summary::SyscallSummary> {
-        let mut by_number: FxHashMap<i64, crate::SyscallStats> = FxHashMap::default();
-        for ((_, number), stats) in &self.findings.syscalls {
-            by_number.entry(*number).or_default().merge(stats);
-        }
-        let named = |(number, stats)| summary::SyscallSummary { name: calls::syscall(number), stats };
-        let mut calls: Vec<summary::SyscallSummary> = by_number.into_iter().map(named).collect();
+        let by_number = self.findings.syscalls.by_number.iter();
+        let named = |(&number, stats): (&i64, &crate::SyscallStats)| summary::SyscallSummary {
+            name: calls::syscall(number),
+            stats: stats.clone(),
+        };
+        let mut calls: Vec<summary::SyscallSummary> = by_number.map(named).collect();
         calls.sort_by(|a, b| b.stats.calls.cmp(&a.stats.calls).then_with(|| a.name.cmp(&b.name)));
+        calls
+    }
+
+    /// Returns what the calls with the same arguments add up to, the slowest in total first.
+    fn calls_by_arguments(&self) -> Vec<summary::ArgumentsSummary> {
+        let mut by_arguments: FxHashMap<(i64, ArgumentsId), CallTotals> = FxHashMap::default();
+        for (key, totals) in &self.findings.syscalls.by_thread {
+            if let Some(arguments) = key.arguments {
+                by_arguments.entry((key.number, arguments)).or_default().add(*totals);
+            }
+        }
+        let mut calls: Vec<summary::ArgumentsSummary> = by_arguments
+            .into_iter()
+            .map(|((number, arguments), totals)| summary::ArgumentsSummary {
+                name: calls::syscall(number),
+                arguments: self.findings.arguments.text(arguments).to_owned(),
+                calls: totals.calls,
+                errors: totals.errors,
+                nanos: totals.nanos,
+            })
+            .collect();
+        calls.sort_by(|a, b| {
+            (b.nanos, b.calls).cmp(&(a.nanos, a.calls)).then_with(|| a.arguments.cmp(&b.arguments))
+        });
         calls
     }
 

@@ -16,7 +16,7 @@ use crate::checkpoint::Saver;
 use crate::collect::{Collector, Counters, Findings, SharedModules};
 use crate::drain::batch::BatchDrain;
 use crate::drain::eager::EagerDrain;
-use crate::drain::{Message, Outlet, Pace};
+use crate::drain::{self, Message, Outlet, Pace};
 use crate::events::chunk::Backlog;
 use crate::events::plan::{EventSource, Plan, PlannedEvent};
 use crate::events::session::{CpuRings, Session};
@@ -59,12 +59,15 @@ pub enum CommandEnd {
 /// How often to check `stop`.
 pub(crate) const LOOK: Duration = Duration::from_millis(100);
 /// The same at the start, to find out early whether stacks are cut.
-const EARLY_LOOK: Duration = Duration::from_millis(5);
-const EARLY: Duration = Duration::from_millis(500);
+const EARLY_LOOK: Duration = Duration::from_millis(2);
+const EARLY: Duration = Duration::from_millis(200);
 /// How often to report progress.
 pub(crate) const TELL: Duration = Duration::from_millis(200);
 /// From this many stacks on, the share of cut ones is trusted.
 const ENOUGH_STACKS: u64 = 25;
+/// From this many stacks on that not even the largest dump could hold, more of them are expected: the program has frames
+/// that large, and spends time below them.
+const ENOUGH_HOPELESS: u64 = 2;
 /// One in this many stacks may be cut before the eager drain takes over.
 const TOLERATED_CUTS: u64 = 50;
 
@@ -140,7 +143,7 @@ impl Recording {
         let start_nanos = unix_nanos();
         let findings = Findings::new(modules.clone(), counters.clone(), options.max_moments);
         let period = 1_000_000_000 / u64::from(options.frequency);
-        let collector = Collector::new(rings.len() * 2, session.origins(), period, findings);
+        let collector = Collector::new(rings.len() * drain::RINGS, session.origins(), period, findings);
         let columns = Columns::new(&options);
         let background = Background::start(options.symbolize.clone())?;
         let (messages, inbox) = mpsc::channel();
@@ -152,7 +155,7 @@ impl Recording {
             start_nanos,
         };
         let collector = worker.start(inbox)?;
-        let backlog = Backlog::new(rings.iter().map(|cpu| cpu.track.size() + cpu.samples.size()).sum());
+        let backlog = Backlog::new(rings.iter().map(CpuRings::size).sum());
         let outlet = Outlet::new(messages.clone(), backlog.clone(), Pace::new(options.off_cpu));
         let drain = Drain::Batch(BatchDrain::start(rings, outlet, &modules, &session.origins())?);
         Ok(Self {
@@ -262,9 +265,11 @@ impl Recording {
     }
 
     fn many_are_cut(&self) -> bool {
-        let stacks = self.counters.stacks.load(Ordering::Relaxed);
-        let cut = self.counters.cut.load(Ordering::Relaxed);
-        self.options.cpu && stacks >= ENOUGH_STACKS && cut * TOLERATED_CUTS > stacks
+        let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        let (stacks, cut) = (count(&self.counters.stacks), count(&self.counters.cut));
+        let hopeless = cut.saturating_sub(count(&self.counters.cut_nearby));
+        let is_certain = stacks >= ENOUGH_STACKS || hopeless >= ENOUGH_HOPELESS;
+        self.options.cpu && is_certain && cut * TOLERATED_CUTS > stacks
     }
 
     /// Reopens the CPU events so that each sample wakes a drain, and starts a drain on every CPU.

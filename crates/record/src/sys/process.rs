@@ -5,6 +5,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// Returns a descriptor that becomes readable when the process `pid` ends.
 pub(crate) fn open_pidfd(pid: u32) -> io::Result<OwnedFd> {
@@ -15,6 +16,23 @@ pub(crate) fn open_pidfd(pid: u32) -> io::Result<OwnedFd> {
     }
     // SAFETY: the call just returned this descriptor, and it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+}
+
+/// Returns the CPU time of a child that has ended and was not waited for yet, and of all processes below it that were
+/// waited for.
+pub(crate) fn cpu_time_of_ended(pid: u32) -> Option<Duration> {
+    // SAFETY: zeroes are valid in these plain structures.
+    let (mut about, mut used): (libc::siginfo_t, libc::rusage) = unsafe { std::mem::zeroed() };
+    let how = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: the kernel fills in the two structures. (The C library's function has no place for the second.)
+    let status =
+        unsafe { libc::syscall(libc::SYS_waitid, libc::P_PID, pid, &raw mut about, how, &raw mut used) };
+    // SAFETY: filled in, or zero as before if the child still runs.
+    let has_ended = status == 0 && unsafe { about.si_pid() } != 0;
+    let time = |of: libc::timeval| {
+        Duration::new(of.tv_sec.try_into().unwrap_or(0), 1000 * u32::try_from(of.tv_usec).unwrap_or(0))
+    };
+    has_ended.then(|| time(used.ru_utime) + time(used.ru_stime))
 }
 
 /// Sends a signal to the process `pid`, or to the group `-pid`. Does nothing if it has ended meanwhile.

@@ -84,7 +84,7 @@ pub(crate) fn former_id(tid: u32) -> io::Result<u32> {
 /// The call that a thread is about to make or has made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SystemCall {
-    Begins { number: i64 },
+    Begins { number: i64, arguments: [u64; 6] },
     Ends { result: i64 },
 }
 
@@ -92,12 +92,13 @@ pub(crate) enum SystemCall {
 pub(crate) fn call(tid: u32) -> io::Result<Option<SystemCall>> {
     const ENTRY: u8 = 1;
     const EXIT: u8 = 2;
-    // The head of `struct ptrace_syscall_info`: kind, machine, two addresses, then the number or the result.
-    let mut info = [0u64; 4];
+    // The head of `struct ptrace_syscall_info`: kind, machine, two addresses, then the result, or the number and the
+    // arguments.
+    let mut info = [0u64; 10];
     request(GET_SYSCALL_INFO, tid, size_of_val(&info), info.as_mut_ptr() as usize)?;
-    let [kind, _, _, value] = info;
+    let [kind, _, _, value, arguments @ ..] = info;
     Ok(match kind.to_ne_bytes()[0] {
-        ENTRY => Some(SystemCall::Begins { number: value as i64 }),
+        ENTRY => Some(SystemCall::Begins { number: value as i64, arguments }),
         EXIT => Some(SystemCall::Ends { result: value as i64 }),
         _ => None,
     })

@@ -1,6 +1,8 @@
 //! The scheduling of this thread.
 
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 
 /// Pins this thread to `cpu`.
 pub(crate) fn pin_to(cpu: u32) -> io::Result<()> {
@@ -57,9 +59,49 @@ pub(crate) enum Urgency {
     Ordinary,
 }
 
+/// How long this thread was ready to run while others ran instead.
+pub(crate) struct RunDelay {
+    file: File,
+    before: u64,
+}
+
+impl RunDelay {
+    /// Measures the delays of the calling thread from now on, where the kernel counts them.
+    pub(crate) fn of_this_thread() -> Option<Self> {
+        let mut delay = Self { file: File::open("/proc/thread-self/schedstat").ok()?, before: 0 };
+        delay.since_last()?;
+        Some(delay)
+    }
+
+    /// Returns the nanoseconds of delay since the last call.
+    pub(crate) fn since_last(&mut self) -> Option<u64> {
+        let mut text = [0; 96];
+        let length = self.file.read_at(&mut text, 0).ok()?;
+        let total = run_delay(&text[..length])?;
+        Some(total.saturating_sub(std::mem::replace(&mut self.before, total)))
+    }
+}
+
+/// Returns the second figure of a `schedstat` file: nanoseconds on a run queue.
+fn run_delay(schedstat: &[u8]) -> Option<u64> {
+    std::str::from_utf8(schedstat).ok()?.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
 fn set_attr(attr: SchedAttr) -> io::Result<()> {
     let attr = SchedAttr { size: size_of::<SchedAttr>() as u32, ..attr };
     // SAFETY: the kernel reads as many bytes of the struct as its size field says.
     let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_delay_is_the_second_figure() {
+        assert_eq!(run_delay(b"123456 789 4\n"), Some(789));
+        assert_eq!(run_delay(b"123456\n"), None);
+        assert_eq!(run_delay(b"a b c\n"), None);
+    }
 }

@@ -33,7 +33,9 @@ fn small_frames_need_no_completion_and_are_never_wrong() {
     let (right, wrong, cut) = verdict(&recorded.profile);
     assert!(right > 100, "{right} right: {:?}", recorded.summary);
     assert_eq!((wrong, cut), (0, 0), "{:?}", recorded.summary);
-    assert!(!recorded.summary.was_eager);
+    // Stacks of a program that is just starting may be cut.
+    let summary = &recorded.summary;
+    assert!(!summary.was_eager || summary.cut > 0, "{summary:?}");
 }
 
 #[test]
@@ -56,9 +58,9 @@ fn huge_frames_keep_the_right_roots_when_stacks_are_completed() {
     eprintln!("completion: {right} right, {wrong} wrong, {cut} cut; {summary:?}");
     assert!(summary.was_eager, "{summary:?}");
     // Stacks are cut if they came before the eager drain took over, or if it is late on a busy machine. They are counted
-    // as truncated; one that has no caller and is not counted is as wrong as one with another's.
+    // as cut; one that has no caller and is not counted is as wrong as one with another's.
     assert!(right > 0, "{cut} cut: {summary:?}");
-    let wrong = wrong + (cut - summary.truncated as i64).max(0);
+    let wrong = wrong + (cut - summary.cut as i64).max(0);
     assert!(wrong * 1000 <= right + cut + wrong, "{wrong} wrong of {}: {summary:?}", right + cut + wrong);
 }
 

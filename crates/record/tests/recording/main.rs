@@ -4,6 +4,7 @@
 mod completion;
 mod cpu;
 mod files;
+mod generated;
 mod helper;
 mod off_cpu;
 mod options;
@@ -12,5 +13,6 @@ mod processes;
 mod programs;
 mod saving;
 mod seen;
+mod strace;
 mod syscalls;
 mod tracing;

@@ -110,3 +110,25 @@ fn a_process_that_may_not_be_traced_is_refused_beside_one_that_may() {
     let told = told(helper);
     assert!(told.contains("helper: Denied"), "{told}");
 }
+
+#[test]
+fn arguments_are_those_that_the_program_passes() {
+    let _one = alone();
+    let recorded = crate::seen::recorded(crate::programs::quiet(&c("calls", &[]), &[]), |options| {
+        (options.syscalls, options.arguments, options.cpu) = (true, true, false);
+    });
+    let (profile, summary) = (&recorded.profile, &recorded.summary);
+    let of = |name: &str, arguments: &str| {
+        let mut calls = summary.calls_by_arguments.iter();
+        let found = calls.find(|call| call.name == name && call.arguments == arguments);
+        found.map(|call| (call.calls, call.errors))
+    };
+    assert_eq!(of("openat", "AT_FDCWD, \"/no/such/file\", O_RDONLY"), Some((500, 500)), "{summary:?}");
+    assert_eq!(of("getppid", ""), Some((20_000, 0)), "{summary:?}");
+    let calls = crate::seen::column(profile, "syscalls");
+    let opened = profile.samples().filter(|sample| {
+        crate::seen::label(profile, sample, "args").is_some_and(|text| text.contains("/no/such/file"))
+            && crate::seen::has(&crate::seen::frames(profile, sample), "main")
+    });
+    assert_eq!(opened.map(|sample| sample.values[calls]).sum::<i64>(), 500, "{summary:?}");
+}

@@ -110,18 +110,31 @@ pub(super) fn choose(source: &dyn Source, type_id: &str, span: Span) -> Result<O
     Ok(None)
 }
 
+/// Calls `ask` with the part of the source that a selector can match.
+fn narrowed<T>(
+    source: &dyn Source,
+    selector: &Selector,
+    ask: impl FnOnce(&dyn Source) -> Result<T>,
+) -> Result<T> {
+    match selector.equal(SERVICE).and_then(|service| source.only(service)) {
+        Some(part) => ask(&*part),
+        None => ask(source),
+    }
+}
+
 /// Returns the value of a label, also of those that Pyroscope adds.
 fn label<'a>(name: &str, labels: &'a Labels<'a>, service: &'a str, type_id: &'a str) -> Option<&'a str> {
     let mut parts = type_id.split(':');
+    let own = |name: &str| labels.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
     match name {
-        SERVICE => Some(service),
+        SERVICE => Some(own(SERVICE).unwrap_or(service)),
         PROFILE_TYPE => Some(type_id),
         "__name__" => parts.next(),
         "__type__" => parts.nth(1),
         "__unit__" => parts.nth(2),
         "__period_type__" => parts.nth(3),
         "__period_unit__" => parts.nth(4),
-        _ => labels.iter().find(|(key, _)| *key == name).map(|(_, value)| *value),
+        _ => own(name),
     }
 }
 
@@ -134,12 +147,21 @@ fn profile_types(source: &dyn Source, request: &Request) -> Result<Response> {
 fn each_series(
     source: &dyn Source,
     request: &Request,
-    mut each: impl FnMut(&BTreeMap<String, String>),
+    each: impl FnMut(&BTreeMap<String, String>),
 ) -> Result<()> {
     let (span, selector) = (request.span()?, Selector::parse_all(&request.selectors)?);
+    narrowed(source, &selector, |source| each_series_of(source, span, &selector, each))
+}
+
+fn each_series_of(
+    source: &dyn Source,
+    span: Span,
+    selector: &Selector,
+    mut each: impl FnMut(&BTreeMap<String, String>),
+) -> Result<()> {
     for measured in source.measured(span)? {
         let mut seen: BTreeSet<OwnedLabels> = BTreeSet::new();
-        source.totals(&measured.source_name, span, &mut |_, labels, _| {
+        source.label_sets(&measured.source_name, span, &mut |labels| {
             if seen.len() < MAX_SERIES {
                 seen.insert(
                     labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
@@ -198,6 +220,15 @@ fn label_sets(source: &dyn Source, request: &Request) -> Result<Response> {
 /// Returns the profile that a request asks for, and which of its values.
 pub(super) fn select(source: &dyn Source, request: &Request) -> Result<Option<(Profile, usize)>> {
     let (span, selector) = (request.span()?, Selector::parse_all(&request.selectors)?);
+    narrowed(source, &selector, |source| select_of(source, request, span, &selector))
+}
+
+fn select_of(
+    source: &dyn Source,
+    request: &Request,
+    span: Span,
+    selector: &Selector,
+) -> Result<Option<(Profile, usize)>> {
     let Some(chosen) = choose(source, &request.type_id, span)? else { return Ok(None) };
     let type_id = chosen.kind.id();
     let keep = |labels: &Labels<'_>| {
@@ -246,6 +277,11 @@ type Steps = BTreeMap<OwnedLabels, BTreeMap<i64, Vec<i64>>>;
 /// Sums up the values of each window by the labels that the request groups by, in steps: a step has what lies in the
 /// time before it.
 fn steps(source: &dyn Source, request: &Request) -> Result<(i64, Steps)> {
+    let selector = Selector::parse_all(&request.selectors)?;
+    narrowed(source, &selector, |source| steps_of(source, request))
+}
+
+fn steps_of(source: &dyn Source, request: &Request) -> Result<(i64, Steps)> {
     let (span, selector) = (request.span()?, Selector::parse_all(&request.selectors)?);
     let step = (request.step * 1000.0) as i64;
     if step <= 0 {

@@ -23,6 +23,9 @@ pub type Keep<'a> = dyn Fn(&Labels<'_>) -> bool + 'a;
 /// Takes the time of a window in milliseconds since 1970, labels, and the sums of the values that have them.
 pub type EachTotal<'a> = dyn FnMut(i64, &Labels<'_>, &[i64]) + 'a;
 
+/// Takes the labels of samples.
+pub type EachLabels<'a> = dyn FnMut(&Labels<'_>) + 'a;
+
 /// A time in milliseconds since 1970, from and until.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
@@ -47,8 +50,13 @@ pub struct Measured {
 
 /// What answers are made of.
 pub trait Source {
-    /// Returns the name of the service, which is the label `service_name`.
+    /// Returns the name of the service, which is the label `service_name` of samples that have no such label.
     fn service(&self) -> &str;
+
+    /// Returns a source of only the samples of this service, if that is less work than to ask for everything.
+    fn only(&self, _service: &str) -> Option<Box<dyn Source + '_>> {
+        None
+    }
 
     /// Returns what was measured in a time.
     fn measured(&self, span: Span) -> Result<Vec<Measured>>;
@@ -58,6 +66,11 @@ pub trait Source {
 
     /// Calls `each` for every window and every set of labels in it.
     fn totals(&self, source_name: &str, span: Span, each: &mut EachTotal<'_>) -> Result<()>;
+
+    /// Calls `each` for every set of labels.
+    fn label_sets(&self, source_name: &str, span: Span, each: &mut EachLabels<'_>) -> Result<()> {
+        self.totals(source_name, span, &mut |_, labels, _| each(labels))
+    }
 
     /// Returns from when to when there is anything.
     fn extent(&self) -> Result<Option<Span>>;

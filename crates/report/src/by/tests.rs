@@ -130,3 +130,84 @@ fn an_unknown_grouping_is_refused_with_the_names() {
     let error = "function".parse::<Grouping>().expect_err("unknown");
     assert!(error.contains("yours, crate, module, line, thread"), "{error}");
 }
+
+/// One frame of a made-up program: its name, its file, and whether it is yours.
+const FUNCTIONS: [(&str, &str); 8] = [
+    ("shop::main", "/home/me/shop/src/main.rs"),
+    ("shop::cart::total", "/home/me/shop/src/cart.rs"),
+    ("shop::cart::add", "/home/me/shop/src/cart.rs"),
+    ("core::hash::sip::Hasher::write", "/rustc/5980/library/core/src/hash/sip.rs"),
+    ("std::rt::lang_start", "/rustc/5980/library/std/src/rt.rs"),
+    ("__memmove_avx_unaligned_erms", ""),
+    ("serde_json::de::from_str", "/home/a/.cargo/registry/src/index-1/serde_json-1.0.149/src/de.rs"),
+    ("tokio::runtime::park::park", "/home/a/.cargo/registry/src/index-1/tokio-1.47.1/src/runtime/park.rs"),
+];
+
+/// Stacks as rows of [`FUNCTIONS`], leaf first, some of them empty; neighbours often share their callers.
+fn made_up_stacks() -> Vec<(Vec<usize>, i64)> {
+    let mut state = 7u64;
+    let mut random = move |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((state >> 33) % below) as usize
+    };
+    let mut stack: Vec<usize> = Vec::new();
+    let stacks = (0..500).map(|_| {
+        let back = random(4).min(stack.len());
+        stack.drain(..back);
+        for _ in 0..random(4) {
+            stack.insert(0, random(FUNCTIONS.len() as u64));
+        }
+        stack.truncate(12);
+        (stack.clone(), random(9) as i64 - 2)
+    });
+    stacks.collect()
+}
+
+/// The same sums without any sharing: each stack by itself.
+fn one_by_one(
+    stacks: &[(Vec<usize>, i64)],
+    is_counted: impl Fn(usize) -> bool,
+    charged: impl Fn(&[usize]) -> Option<usize>,
+) -> (Vec<[i64; 2]>, i64) {
+    let (mut sums, mut without) = (vec![[0, 0]; FUNCTIONS.len()], 0);
+    for (stack, value) in stacks {
+        match charged(stack) {
+            Some(function) => sums[function][0] += value,
+            None => without += value,
+        }
+        for (function, sums) in sums.iter_mut().enumerate() {
+            if is_counted(function) && stack.contains(&function) {
+                sums[1] += value;
+            }
+        }
+    }
+    (sums, without)
+}
+
+#[test]
+fn walking_along_shared_frames_gives_what_each_stack_gives_by_itself() {
+    let stacks = made_up_stacks();
+    let named: Vec<(Vec<(&str, &str)>, i64)> = stacks
+        .iter()
+        .map(|(stack, value)| (stack.iter().map(|&row| FUNCTIONS[row]).collect(), *value))
+        .collect();
+    let named: Vec<(&[(&str, &str)], i64)> = named.iter().map(|(stack, value)| (&**stack, *value)).collect();
+    let report = report(&named);
+    let is_yours = |row: usize| row < 3;
+    let yours = |stack: &[usize]| stack.iter().copied().find(|&row| is_yours(row));
+    let (sums, without) = one_by_one(&stacks, is_yours, yours);
+    let groups = grouped(&report, Grouping::Yours);
+    assert_eq!(groups.without_yours, without);
+    for (function, [flat, cum]) in FUNCTIONS.iter().zip(sums).take(3) {
+        let row = row(&groups, function.0);
+        assert_eq!((row.flat, row.cum), (flat, cum), "{}", function.0);
+        assert_eq!(row.parts.iter().map(|part| part.value).sum::<i64>(), flat, "{:?}", row.parts);
+    }
+    // Each of the functions that are not yours is the only one of its crate, but for the two of std.
+    let (sums, _) = one_by_one(&stacks, |_| true, |stack| stack.first().copied());
+    let groups = grouped(&report, Grouping::Crate);
+    for (name, row_of) in [("serde_json 1.0.149", 6), ("tokio 1.47.1", 7)] {
+        let found = row(&groups, name);
+        assert_eq!([found.flat, found.cum], sums[row_of], "{name}");
+    }
+}

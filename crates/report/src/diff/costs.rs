@@ -1,8 +1,9 @@
 //! The costs of one run: by function, and charged to your code.
 
+use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
-use flamelet_profile::{Observed, Profile, Sample};
+use flamelet_profile::{Observed, Profile, Sample, StackId};
 use flamelet_symbol::owner::Owners;
 use rustc_hash::FxHashMap;
 
@@ -11,7 +12,7 @@ use crate::report::Report;
 use crate::stacks::{NodeId, Nodes, costs};
 
 /// A value and what it rests on.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Amount {
     pub(super) value: f64,
     pub(super) observed: Observed,
@@ -42,8 +43,8 @@ pub(super) struct FunctionCost {
     pub(super) owner: &'static str,
 }
 
-/// What the functions of one run cost.
-pub(super) struct RunCosts {
+/// What the functions of one run cost: all that a comparison needs of it.
+pub struct RunCosts {
     pub(super) functions: FxHashMap<String, FunctionCost>,
     pub(super) total: Amount,
     /// The value of the samples that were set aside.
@@ -53,32 +54,99 @@ pub(super) struct RunCosts {
 impl RunCosts {
     /// Sums the costs, each multiplied by `factor`.
     pub(super) fn of(report: &Report, owners: &Owners, factor: f64) -> Self {
+        let mut runs = Self::by(report, owners, factor, |_| Some(()));
+        runs.remove(&()).unwrap_or_else(Self::empty)
+    }
+
+    /// Sums the costs for each value of a text label; samples without the label are left out.
+    pub(super) fn by_label(report: &Report, owners: &Owners, key: &str) -> Vec<(String, Self)> {
+        let profile = &report.profile;
+        let value_of = |sample: &Sample<'_>| {
+            let mut labels = profile.labels(sample.labels).iter().filter(|label| label.is_text());
+            labels.find(|label| profile.string(label.key) == key).map(|label| profile.string(label.text))
+        };
+        let runs = Self::by(report, owners, 1.0, value_of);
+        runs.into_iter().map(|(value, run)| (value.to_owned(), run)).collect()
+    }
+
+    fn empty() -> Self {
+        Self { functions: FxHashMap::default(), total: Amount::default(), set_aside: 0.0 }
+    }
+
+    /// Sums the costs of each part of the samples.
+    fn by<K: Ord>(
+        report: &Report,
+        owners: &Owners,
+        factor: f64,
+        part_of: impl Fn(&Sample<'_>) -> Option<K>,
+    ) -> BTreeMap<K, Self> {
         let profile = &report.profile;
         let nodes = Nodes::of(profile, false);
         let noise = KernelNoise::of(profile);
         let observed = profile.observed(report.value_index);
-        let mut run = Self { functions: FxHashMap::default(), total: Amount::default(), set_aside: 0.0 };
-        let mut charged = vec![0.0; nodes.len()];
-        let mut weights = Vec::with_capacity(profile.sample_count());
+        let mut parts: BTreeMap<K, Part> = BTreeMap::new();
         for (sample, observed) in profile.samples().zip(observed) {
+            let Some(key) = part_of(&sample) else { continue };
+            let part = parts.entry(key).or_insert_with(|| Part {
+                run: Self::empty(),
+                charged: vec![0.0; nodes.len()],
+                weights: Vec::new(),
+            });
             let amount = Amount { value: report.value(&sample) as f64, observed }.scaled(factor);
             if noise.has(profile, profile.stack(sample.stack)) {
-                run.set_aside += amount.value;
+                part.run.set_aside += amount.value;
                 continue;
             }
-            run.total += amount;
+            part.run.total += amount;
             if let Some(node) = charged_to(profile, owners, &nodes, &sample) {
-                charged[node as usize] += amount.value;
+                part.charged[node as usize] += amount.value;
             }
-            weights.push((sample.stack, amount));
+            part.weights.push((sample.stack, amount));
         }
         let kinds = owner_kinds(profile, owners, &nodes);
-        for (at, cost) in costs(profile, &nodes.table, nodes.len(), weights.into_iter()).iter().enumerate() {
+        parts.into_iter().map(|(key, part)| (key, part.finish(profile, &nodes, &kinds))).collect()
+    }
+
+    /// Returns the same with every cost multiplied by `factor`.
+    pub(super) fn scaled(&self, factor: f64) -> Self {
+        let scaled = |cost: &FunctionCost| FunctionCost {
+            flat: cost.flat.scaled(factor),
+            cum: cost.cum.scaled(factor),
+            charged: cost.charged * factor,
+            owner: cost.owner,
+        };
+        let functions = self.functions.iter().map(|(name, cost)| (name.clone(), scaled(cost)));
+        Self {
+            functions: functions.collect(),
+            total: self.total.scaled(factor),
+            set_aside: self.set_aside * factor,
+        }
+    }
+
+    /// Returns the sum of the costs, in the unit of the profile.
+    pub fn total(&self) -> f64 {
+        self.total.value
+    }
+}
+
+/// A run that is being summed up.
+struct Part {
+    run: RunCosts,
+    charged: Vec<f64>,
+    weights: Vec<(StackId, Amount)>,
+}
+
+impl Part {
+    fn finish(self, profile: &Profile, nodes: &Nodes, kinds: &[&'static str]) -> RunCosts {
+        let mut run = self.run;
+        let sums = costs(profile, &nodes.table, nodes.len(), self.weights.into_iter());
+        // A profile of several runs has functions that are in some of them only.
+        for (at, cost) in sums.iter().enumerate().filter(|(_, cost)| cost.cum != Amount::default()) {
             // Several nodes can have the same name: unnamed functions in files with equal base names.
             let function = run.functions.entry(nodes.infos[at].printable(profile)).or_default();
             function.flat += cost.flat;
             function.cum += cost.cum;
-            function.charged += charged[at];
+            function.charged += self.charged[at];
             function.owner = kinds[at];
         }
         run

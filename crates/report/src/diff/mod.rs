@@ -18,7 +18,7 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use crate::report::Report;
-use costs::RunCosts;
+pub use costs::RunCosts;
 pub use noise::ASSUMED_VARIATION;
 use noise::{Pair, RunNoise, Tested, Values};
 use statistics::{holm, median};
@@ -59,6 +59,12 @@ pub struct DiffRow {
     pub flat_growth: Option<f64>,
     /// The growth of its cumulative cost.
     pub cum_growth: Option<f64>,
+    /// The probability that chance changes its own cost so much, before it is considered how much was tested.
+    #[serde(skip)]
+    pub flat_p: f64,
+    /// The same for its cumulative cost.
+    #[serde(skip)]
+    pub cum_p: f64,
 }
 
 impl DiffRow {
@@ -139,6 +145,12 @@ impl Run {
     pub fn report(&self) -> &Report {
         &self.report
     }
+
+    /// Returns the costs of the samples with each value of a label, in the order of the values: several runs in one
+    /// profile.
+    pub fn costs_by_label(&self, key: &str) -> Vec<(String, RunCosts)> {
+        RunCosts::by_label(&self.report, &self.owners, key)
+    }
 }
 
 /// How to compare.
@@ -150,11 +162,13 @@ pub struct Comparison {
     pub normalize: bool,
     /// Functions below this share of both sides are not tested.
     pub min_share: f64,
+    /// The probability that anything is called changed by chance.
+    pub level: f64,
 }
 
 impl Default for Comparison {
     fn default() -> Self {
-        Self { by_cum: false, normalize: false, min_share: 0.005 }
+        Self { by_cum: false, normalize: false, min_share: 0.005, level: LEVEL }
     }
 }
 
@@ -177,13 +191,27 @@ pub fn diff(base: &[Run], new: &[Run], comparison: &Comparison) -> Diff {
     answer
 }
 
+/// Compares two sides of one or several runs each by the share that functions have of their run: a run that did more
+/// work is not slower.
+pub fn diff_shares(base: &[&RunCosts], new: &[&RunCosts], comparison: &Comparison) -> Diff {
+    let totals: Vec<f64> = base.iter().chain(new).map(|run| run.total.value).collect();
+    let factors = scaled_to_base(totals, base.len());
+    let costs: Vec<RunCosts> =
+        base.iter().chain(new).zip(factors).map(|(run, factor)| run.scaled(factor)).collect();
+    Diff { scaled_to: Some("total"), ..Sides::of(&costs, base.len()).answer(comparison) }
+}
+
+/// Returns what to multiply values of runs of these sizes by, so that all are as large as those of the base are on
+/// average.
+fn scaled_to_base(sizes: Vec<f64>, base_runs: usize) -> Vec<f64> {
+    let wanted = statistics::mean(&sizes[..base_runs]);
+    sizes.into_iter().map(|size| if size == 0.0 { 1.0 } else { wanted / size }).collect()
+}
+
 /// Returns what to multiply the values of each run by, and what that scales them to.
 fn factors(base: &[Run], new: &[Run], comparison: &Comparison) -> (Vec<f64>, Option<&'static str>) {
     let runs = || base.iter().chain(new);
-    let scaled = |sizes: Vec<f64>| -> Vec<f64> {
-        let wanted = statistics::mean(&sizes[..base.len()]);
-        sizes.into_iter().map(|size| if size == 0.0 { 1.0 } else { wanted / size }).collect()
-    };
+    let scaled = |sizes: Vec<f64>| scaled_to_base(sizes, base.len());
     if comparison.normalize {
         return (scaled(runs().map(|run| run.report.total as f64).collect()), Some("total"));
     }
@@ -285,7 +313,7 @@ impl Sides {
             Some(at) if is_cum => cums[at].0.p,
             Some(at) => flats[at].0.p,
         };
-        let significant = holm(&tested.iter().map(p_of).collect::<Vec<f64>>(), LEVEL);
+        let significant = holm(&tested.iter().map(p_of).collect::<Vec<f64>>(), comparison.level);
         let mut real = vec![[false; 2]; self.entries.len()];
         for (&(at, is_cum), _) in tested.iter().zip(&significant).filter(|(_, is_real)| **is_real) {
             if let Some(at) = at {
@@ -356,6 +384,8 @@ fn row(
         cum_is_real: cum_is_real || is_leaf && flat_is_real,
         flat_growth: flat.1,
         cum_growth: cum.1,
+        flat_p: flat.0.p,
+        cum_p: cum.0.p,
     }
 }
 

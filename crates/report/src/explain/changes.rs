@@ -7,7 +7,7 @@ use flamelet_symbol::owner::Owners;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use super::facts::{About, about};
+use super::about::{About, about};
 use crate::by::{Group, Grouping, Part, add, all_groups};
 use crate::diff::Diff;
 use crate::report::Report;
@@ -172,7 +172,12 @@ impl Words {
     fn of(diff: &Diff, report: Option<&Report>) -> Self {
         let name = &diff.sample_type;
         let (more, less) = match report.map_or(About::Any, about) {
-            About::Time if diff.unit == "count" && name != "samples" => ("counts more", "counts less"),
+            About::Time | About::Locks | About::Awaits | About::Polls
+                if diff.unit == "count" && name != "samples" =>
+            {
+                ("counts more", "counts less")
+            }
+            About::Locks | About::Awaits | About::Polls => ("waits longer", "waits less"),
             About::Time | About::Any => ("got slower", "got faster"),
             About::Memory if name.starts_with("inuse") || name.starts_with("peak") => {
                 ("holds more", "holds less")
@@ -211,9 +216,14 @@ impl Words {
     fn summary(&self, diff: &Diff, changed: usize) -> String {
         let (base, new) = (diff.base_total, diff.new_total);
         let totals = format!("{} → {}", self.value(base), self.value(new));
-        let total = match diff.total_is_real {
-            true => format!("The total changed by more than noise: {totals} ({}).", percent(base, new)),
-            false => format!("The total did not change by more than noise: {totals}."),
+        let total = match (diff.total_is_real, diff.knows_runs) {
+            (true, _) => format!("The total changed by more than noise: {totals} ({}).", percent(base, new)),
+            (false, true) => format!("The total did not change by more than noise: {totals}."),
+            // Another run may do more work.
+            (false, false) => format!(
+                "The total: {totals} ({}). With one run on each side, this may be chance.",
+                percent(base, new)
+            ),
         };
         match changed {
             0 => format!("{total} None of your functions changed by more than noise."),

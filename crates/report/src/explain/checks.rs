@@ -130,6 +130,87 @@ pub(super) fn one_busy_thread(facts: &Facts<'_>) -> Option<Detected> {
     })
 }
 
+/// Waits that add up to less than this, in nanoseconds, are not worth a word: 100 ms since the start, or 2 % of the time that
+/// was watched.
+const SLIGHT: i64 = 100_000_000;
+
+/// Reports waits by the places that cause them, unless they are slight.
+fn waited(facts: &Facts<'_>, Matches { value, places }: &Matches) -> Option<Detected> {
+    let watched = facts.report.profile.header.duration_nanos;
+    let least = if watched > 0 { watched / 50 } else { SLIGHT };
+    let is_time = facts.report.unit() == "nanoseconds";
+    (is_time && *value >= least && !places.is_empty()).then(|| Detected {
+        value: *value,
+        base: Some(*value),
+        detail: unit::label(*value, "nanoseconds"),
+        places: places.clone(),
+    })
+}
+
+pub(super) fn contended_lock(facts: &Facts<'_>) -> Option<Detected> {
+    waited(facts, &facts.waits.taken)
+}
+
+pub(super) fn lock_holder(facts: &Facts<'_>) -> Option<Detected> {
+    waited(facts, &facts.waits.held)
+}
+
+/// Reports the one place where requests spend most of their awaiting.
+pub(super) fn dominant_await(facts: &Facts<'_>) -> Option<Detected> {
+    let all = &facts.waits.awaits.all;
+    let (place, &value) =
+        all.places.iter().max_by_key(|(place, value)| (**value, std::cmp::Reverse(**place)))?;
+    let found = Matches { value, places: [(*place, value)].into_iter().collect() };
+    let found = waited(facts, &found)?;
+    let detail = format!("{} of {}", found.detail, unit::label(all.value, "nanoseconds"));
+    Some(Detected { base: Some(all.value), detail, ..found })
+}
+
+pub(super) fn undersized_pool(facts: &Facts<'_>) -> Option<Detected> {
+    let found = waited(facts, &facts.waits.awaits.pools)?;
+    Some(Detected { base: Some(facts.waits.awaits.all.value), ..found })
+}
+
+/// Reports polls that took long, and what held them up.
+pub(super) fn blocked_executor(facts: &Facts<'_>) -> Option<Detected> {
+    let found = waited(facts, &facts.waits.polls)?;
+    let mut causes: Vec<_> = facts.waits.causes.iter().collect();
+    causes.sort_by(|a, b| b.1.cmp(a.1).then_with(|| a.0.cmp(b.0)));
+    let share = |value: i64| value as f64 * 100.0 / found.value as f64;
+    let causes: Vec<String> =
+        causes.iter().map(|(cause, value)| format!("{cause} {:.0} %", share(**value))).collect();
+    Some(Detected { detail: format!("{} by {}", found.detail, causes.join(", ")), ..found })
+}
+
+/// Reports a pool of threads of which one does most of the work. Threads of a pool have the same name, but for a number.
+pub(super) fn worker_imbalance(facts: &Facts<'_>) -> Option<Detected> {
+    let profile = &facts.report.profile;
+    let timeline = profile.timeline.as_ref()?;
+    let mut pools: FxHashMap<&str, FxHashMap<u32, i64>> = FxHashMap::default();
+    for event in &timeline.events {
+        let thread = timeline.threads.get(event.thread.index())?;
+        let name = profile.string(thread.name).trim_end_matches(|letter: char| letter.is_ascii_digit());
+        let workers = pools.entry(name).or_default();
+        add(workers.entry(event.thread.index() as u32).or_default(), event.value);
+    }
+    let all = sum(timeline.events.iter().map(|event| event.value));
+    let (name, workers) =
+        pools.iter().max_by_key(|(name, workers)| (sum(workers.values().copied()), **name))?;
+    let (total, most) = (sum(workers.values().copied()), workers.values().copied().max()?);
+    let is_a_pool = workers.len() >= 3 && !name.is_empty() && total as f64 >= 0.5 * all as f64;
+    (is_a_pool && most as f64 >= 0.7 * total as f64).then(|| Detected {
+        value: most,
+        base: Some(total),
+        detail: format!("one of {} threads called {name:?}", workers.len()),
+        ..Detected::default()
+    })
+}
+
+/// Adds up values of a file, which may be anything.
+fn sum(values: impl Iterator<Item = i64>) -> i64 {
+    values.fold(0, i64::saturating_add)
+}
+
 /// Reports a function of yours with much of the time, nearly all of it in at most three of its lines.
 pub(super) fn few_lines(facts: &Facts<'_>) -> Option<Detected> {
     let mut functions: FxHashMap<_, Vec<_>> = FxHashMap::default();

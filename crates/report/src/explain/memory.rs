@@ -4,6 +4,7 @@ use flamelet_profile::{Profile, Sample, StringId};
 use flamelet_symbol::owner::Owners;
 
 use super::places::{Matches, Place};
+use crate::by::add;
 use crate::heap::{TEMPORARY, lifetimes_of_sets};
 
 /// What rules about memory look at.
@@ -27,7 +28,7 @@ pub(super) struct MemoryFacts {
 }
 
 /// The columns of the values.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Columns {
     alloc_objects: Option<usize>,
     alloc_space: Option<usize>,
@@ -55,26 +56,31 @@ impl Columns {
 }
 
 impl MemoryFacts {
-    pub(super) fn of(profile: &Profile) -> Self {
+    pub(super) fn of(profile: &Profile, owners: &Owners) -> Self {
         let find = |text: &str| profile.strings().find(text);
         let lifetimes = find("lifetime").map(|_| lifetimes_of_sets(profile)).unwrap_or_default();
-        Self {
+        let mut facts = Self {
             columns: Columns::of(profile),
             lifetimes,
             steady: find("steady").zip(find("yes")),
             resident: profile.comments().find_map(resident),
             ..Self::default()
+        };
+        // Profiles of time have none of the columns, and many samples.
+        if facts.columns != Columns::default() {
+            profile.samples().for_each(|sample| facts.add(profile, owners, &sample));
         }
+        facts
     }
 
-    pub(super) fn add(&mut self, profile: &Profile, owners: &Owners, sample: &Sample<'_>) {
+    fn add(&mut self, profile: &Profile, owners: &Owners, sample: &Sample<'_>) {
         let columns = self.columns;
         let value = |column: Option<usize>| column.map_or(0, |at| sample.values[at]);
         let allocated = value(columns.alloc_space);
-        self.allocated_objects += value(columns.alloc_objects.or(columns.freed_objects));
-        self.allocated_bytes += allocated;
-        self.live_bytes += value(columns.inuse_space);
-        self.grown_bytes += value(columns.growth_space).max(0);
+        add(&mut self.allocated_objects, value(columns.alloc_objects.or(columns.freed_objects)));
+        add(&mut self.allocated_bytes, allocated);
+        add(&mut self.live_bytes, value(columns.inuse_space));
+        add(&mut self.grown_bytes, value(columns.growth_space).max(0));
         let place = || yours(profile, owners, sample);
         let lifetime = self.lifetimes.get(sample.labels.index()).copied().flatten();
         let temporary = match lifetime == Some(TEMPORARY) {
@@ -101,7 +107,7 @@ impl MemoryFacts {
 }
 
 /// Returns the innermost frame of yours.
-fn yours(profile: &Profile, owners: &Owners, sample: &Sample<'_>) -> Option<Place> {
+pub(super) fn yours(profile: &Profile, owners: &Owners, sample: &Sample<'_>) -> Option<Place> {
     let lines = profile.stack(sample.stack).iter().flat_map(|&location| profile.lines(location));
     let places = lines.filter_map(|line| Some(Place { function: line.function?, line: line.line }));
     places.into_iter().find(|place| owners.of_function(place.function).is_yours())

@@ -1,5 +1,6 @@
 //! `explain`: reports in sentences what stands out in a profile, how certain that is, and what usually helps.
 
+mod about;
 mod changes;
 mod checks;
 mod facts;
@@ -8,6 +9,8 @@ mod memory;
 mod moments;
 mod places;
 mod rules;
+mod scan;
+mod waits;
 
 use flamelet_profile::Profile;
 use flamelet_profile::observations::share_interval;
@@ -17,10 +20,12 @@ use serde::Serialize;
 
 use crate::info::comment_lines;
 use crate::report::Report;
+use about::About;
 use checks::Detected;
-use facts::{About, Facts, Wanted};
+use facts::Facts;
 use places::{Matches, Place};
 use rules::{Look, RULES, Rule};
+use scan::Wanted;
 
 pub use changes::{Change, Changes, PartChange, changes};
 pub use moments::explain_moments;

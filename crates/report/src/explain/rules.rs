@@ -4,8 +4,9 @@
 //! To add a rule, add a row. Most rules look for functions by their path; a rule that needs more has its own check in
 //! [`checks`](super::checks). Each rule has a test with a profile that triggers it and a similar one that does not.
 
+use super::about::About;
 use super::checks::{self, Detected};
-use super::facts::{About, Facts};
+use super::facts::Facts;
 use super::functions::{Functions, functions};
 
 /// One thing that `explain` can find.
@@ -444,6 +445,66 @@ pub(super) const RULES: &[Rule] = &[
         focus: "",
     },
     Rule {
+        id: "worker-imbalance",
+        about: About::Time,
+        title: "one worker of a pool does most of the work",
+        look: Look::Check(checks::worker_imbalance),
+        least: 0.0,
+        why: "the other workers idle while requests wait for this one",
+        helps: "split large jobs; do not run CPU work inside one task or one connection; use rayon or `spawn_blocking` for it",
+        focus: "",
+    },
+    Rule {
+        id: "contended-lock",
+        about: About::Locks,
+        title: "threads wait for a lock",
+        look: Look::Check(checks::contended_lock),
+        least: 0.0,
+        why: "while one thread holds the lock, the others stand still, and so do all tasks on them",
+        helps: "look at /debug/pprof/mutex for the code that holds it; do less under the lock, copy out what is needed, split it, or use an `RwLock` or a channel",
+        focus: "lock",
+    },
+    Rule {
+        id: "lock-holder",
+        about: About::Locks,
+        title: "code that holds a lock while others wait for it",
+        look: Look::Check(checks::lock_holder),
+        least: 0.0,
+        why: "others waited that long for these places to release their locks",
+        helps: "move system calls, allocation and logging out of the locked part; drop the guard as early as possible",
+        focus: "",
+    },
+    Rule {
+        id: "dominant-await",
+        about: About::Awaits,
+        title: "one await takes most of the time that is awaited",
+        look: Look::Check(checks::dominant_await),
+        least: 0.5,
+        why: "the slowest requests spend their time here, and nothing else will make them faster",
+        helps: "start it earlier and await it later (`join!`), cache its result, set a timeout, make fewer round trips",
+        focus: "",
+    },
+    Rule {
+        id: "undersized-pool",
+        about: About::Awaits,
+        title: "waiting for a permit or a connection of a pool",
+        look: Look::Check(checks::undersized_pool),
+        least: 0.3,
+        why: "requests queue for something that others hold",
+        helps: "hold it for a shorter time, first of all not across other awaits; then enlarge the pool; refuse early instead of queueing without a limit",
+        focus: "pool|semaphore|Semaphore",
+    },
+    Rule {
+        id: "blocked-executor",
+        about: About::Polls,
+        title: "tasks hold up the executor",
+        look: Look::Check(checks::blocked_executor),
+        least: 0.0,
+        why: "while a poll runs, no other task of its thread makes progress",
+        helps: "move blocking calls and long computations to `flamelet::spawn_blocking` or a thread; use tokio's locks, files and timers; call `yield_now` in long loops",
+        focus: "",
+    },
+    Rule {
         id: "few-lines",
         about: About::Time,
         title: "a few lines account for most of a function",
@@ -499,8 +560,8 @@ pub(super) const RULES: &[Rule] = &[
         title: "the process is larger than what it holds",
         look: Look::Check(checks::fragmentation),
         least: 0.5,
-        why: "pages with a few live blocks stay resident, and freed memory is not returned to the system",
-        helps: "an allocator that returns memory (jemalloc, mimalloc), `malloc_trim` after a peak, fewer arenas (MALLOC_ARENA_MAX), blocks of like lifetime together",
+        why: "pages with a few live blocks stay resident, freed memory is not returned to the system, or C code holds memory that the profile does not include",
+        helps: "to see C code's memory too, `flamelet::global_allocator!(malloc)` or `flamelet record --heap`; an allocator that returns memory (jemalloc, mimalloc), `malloc_trim` after a peak, fewer arenas (MALLOC_ARENA_MAX), blocks of like lifetime together",
         focus: "",
     },
 ];

@@ -1,5 +1,7 @@
 use flamelet_profile::{Granularity, ProfileBuilder};
 
+mod waits;
+
 use super::*;
 use crate::options::{ReportKind, ReportOptions};
 
@@ -105,7 +107,8 @@ fn each_rule_applies_where_it_must_and_nowhere_else() {
 fn every_rule_is_tested_and_has_a_name_of_its_own() {
     let elsewhere = ["poor-profile", "system-calls", "one-busy-thread", "few-lines", "few-owners"];
     let elsewhere =
-        [&elsewhere[..], &["dropping", "leak", "temporary", "oversized", "fragmentation"]].concat();
+        [&elsewhere[..], &["dropping", "leak", "temporary", "oversized", "fragmentation"], waits::TESTED]
+            .concat();
     for (row, rule) in RULES.iter().enumerate() {
         assert!(elsewhere.contains(&rule.id) || PAIRS.iter().any(|(id, _, _)| *id == rule.id), "{}", rule.id);
         assert_eq!(RULES.iter().position(|other| other.id == rule.id), Some(row), "{}", rule.id);
@@ -308,4 +311,24 @@ fn dropping_is_mentioned_where_memory_is_freed_and_not_where_locks_are_released(
     };
     assert!(speaks(&made(("_int_free", "")), "dropping"));
     assert!(!speaks(&made(("std::sync::mutex::MutexGuard::unlock", "")), "dropping"));
+}
+
+#[test]
+fn what_one_stack_has_is_not_said_about_its_neighbours() {
+    let (hash, read) = (("core::hash::sip::Hasher::write", ""), ("__x64_sys_read", ""));
+    let (drop, free) = (("core::ptr::drop_in_place<shop::Cart>", ""), ("_int_free", ""));
+    let explained = cpu()
+        .add(&[hash, TOTAL, HANDLE], 3, "main", 100)
+        .add(&[TOTAL, HANDLE], 3, "main", 100)
+        .add(&[read, TOTAL, HANDLE], 3, "main", 300)
+        .add(&[drop, TOTAL, HANDLE], 3, "main", 100)
+        .add(&[free, drop, HANDLE], 3, "main", 200)
+        .add(&[HANDLE], 3, "main", 200)
+        .explained();
+    let finding = |rule| explained.findings.iter().find(|finding| finding.rule == rule).expect(rule);
+    assert!((finding("siphash").share - 0.1).abs() < 1e-9);
+    assert!((finding("system-calls").share - 0.3).abs() < 1e-9);
+    assert!((finding("dropping").share - 0.2).abs() < 1e-9, "one of the two drops frees");
+    assert_eq!(finding("siphash").places[0].function, "shop::total");
+    assert_eq!(finding("dropping").places[0].function, "shop::handle");
 }

@@ -17,7 +17,8 @@ pub fn write_text(report: &Report, out: &mut impl Write) -> io::Result<()> {
     let profile = &report.profile;
     writeln!(out, "positions: instr line")?;
     writeln!(out, "events: {}({output_unit})", report.value_name())?;
-    let (mut objects, mut files, mut names) = (Names::default(), Names::default(), Names::default());
+    let (mut objects, mut files, mut names) =
+        (NumberedNames::default(), NumberedNames::default(), NumberedNames::default());
     let callees = distinct_names(report, &graph);
     let mut before: Option<usize> = None;
     for (row, node) in graph.shown().iter().enumerate() {
@@ -73,11 +74,11 @@ fn distinct_names(report: &Report, graph: &Graph) -> Vec<String> {
 
 /// Numbers names: callgrind writes a name once, with a number, and then only the number.
 #[derive(Default)]
-struct Names {
+struct NumberedNames {
     numbers: FxHashMap<String, usize>,
 }
 
-impl Names {
+impl NumberedNames {
     fn short(&mut self, name: &str) -> String {
         if name.is_empty() {
             return String::new();

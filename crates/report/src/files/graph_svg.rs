@@ -119,14 +119,36 @@ impl Fills {
     }
 }
 
-/// Shortens a name; the end of a long name says more than its start.
+/// Shortens a name; the end of a long name says more than its start. The arguments of a C++ function go first.
 fn shortened(name: &str) -> String {
+    let is_short = |name: &str| name.chars().count() <= LONGEST_NAME;
+    if is_short(name) {
+        return name.to_string();
+    }
+    let name = without_arguments(name);
     let length = name.chars().count();
-    if length <= LONGEST_NAME {
+    if is_short(name) {
         return name.to_string();
     }
     let end: String = name.chars().skip(length - LONGEST_NAME + 1).collect();
     format!("…{end}")
+}
+
+/// Returns a C++ name without its arguments, as the page's `withoutArguments`; other names as they are.
+fn without_arguments(name: &str) -> &str {
+    let text = name.strip_suffix(" const").unwrap_or(name);
+    if !text.ends_with(')') {
+        return name;
+    }
+    let mut depth = 0;
+    for (at, letter) in text.char_indices().rev() {
+        depth += i32::from(letter == ')') - i32::from(letter == '(');
+        if depth == 0 && at > 0 {
+            let before = &text[..at];
+            return if before.ends_with("operator") || before.ends_with('.') { name } else { before };
+        }
+    }
+    name
 }
 
 struct Drawing<'a> {
@@ -235,4 +257,23 @@ fn curve(points: &[(f64, f64)]) -> String {
         let _ = write!(path, "C{x1:.1} {middle:.1} {x2:.1} {middle:.1} {x2:.1} {y2:.1}");
     }
     path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_lose_their_arguments_before_their_start() {
+        let long =
+            "shop::Cart::total(std::__cxx11::basic_string<char, std::char_traits<char>>, int (*)(int)) const";
+        assert_eq!(shortened(long), "shop::Cart::total");
+        assert_eq!(shortened("shop::Cart::total(int)"), "shop::Cart::total(int)");
+        assert_eq!(without_arguments("F::operator()(int)"), "F::operator()");
+        assert_eq!(without_arguments("F::operator()"), "F::operator()");
+        assert_eq!(without_arguments("main.(*Cart).Add"), "main.(*Cart).Add");
+        assert_eq!(without_arguments(")"), ")");
+        let rust = format!("<alloc::vec::Vec<{}> as core::ops::drop::Drop>::drop", "T".repeat(60));
+        assert!(shortened(&rust).starts_with('…') && shortened(&rust).ends_with("Drop>::drop"));
+    }
 }

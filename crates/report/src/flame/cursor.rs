@@ -68,6 +68,16 @@ impl StackCursor {
         }
     }
 
+    pub(super) fn stack(&self) -> StackId {
+        StackId::from_index(self.stack as usize)
+    }
+
+    /// Returns a cursor into the same stack that has not moved yet.
+    pub(super) fn restarted(&self, start: (usize, usize)) -> Self {
+        let part = Part { value: self.value, is_base: self.is_base };
+        Self::new(self.stack(), part, start, self.chains_from)
+    }
+
     pub(super) fn value(&self) -> Value {
         Part { value: self.value, is_base: self.is_base }.into()
     }
@@ -95,6 +105,10 @@ impl Reader {
 
     pub(super) fn byte_size(&self) -> usize {
         self.chains.byte_size()
+    }
+
+    pub(super) fn direction(&self) -> Direction {
+        self.direction
     }
 
     pub(super) fn slot_count(&self) -> usize {
@@ -156,6 +170,27 @@ impl Reader {
         1
     }
 
+    /// Returns whether the chain that starts here has a frame for which `wanted` (by name) is true. The
+    /// cursor is behind that frame then.
+    pub(super) fn chain_has(
+        &self,
+        profile: &Profile,
+        frames: &Frames,
+        cursor: &mut StackCursor,
+        wanted: &[bool],
+    ) -> bool {
+        loop {
+            let next = self.peek(profile, frames, cursor);
+            if next == NONE || next & IN_CHAIN == 0 {
+                return false;
+            }
+            if wanted[frames.owned(next & !IN_CHAIN).name.index()] {
+                return true;
+            }
+            cursor.used += 1;
+        }
+    }
+
     /// Skips the frames of a chain. Returns its owner and how many they are.
     fn skip_chain(&self, profile: &Profile, frames: &Frames, cursor: &mut StackCursor) -> (OwnerId, u32) {
         let (mut owner, mut count) = (None, 0);
@@ -175,7 +210,7 @@ impl Reader {
     #[inline]
     fn peek(&self, profile: &Profile, frames: &Frames, cursor: &mut StackCursor) -> u32 {
         if cursor.used as usize == AHEAD {
-            let locations = profile.stack(StackId::from_index(cursor.stack as usize));
+            let locations = profile.stack(cursor.stack());
             for at in 0..AHEAD {
                 cursor.ahead[at] = match self.direction {
                     Direction::Callees => self.step_to_leaf(frames, locations, cursor),

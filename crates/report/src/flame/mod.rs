@@ -59,6 +59,8 @@ pub struct FlameOptions {
     pub everything: bool,
     /// Whose code the functions are; `None` to find out.
     pub owners: Option<Arc<Owners>>,
+    /// The profile with the frames that it marks to be dropped, for the page's summary; `None` if none were dropped.
+    pub whole: Option<Arc<Profile>>,
     /// Draw from the leaves up (callers), instead of from the roots.
     pub inverted: bool,
     /// Draw the root at the top, growing down. The page lets its user choose.
@@ -75,6 +77,7 @@ impl Default for FlameOptions {
             image_width: 1200,
             everything: false,
             owners: None,
+            whole: None,
             inverted: false,
             icicle: false,
             max_bytes: 4_500_000,

@@ -1,13 +1,16 @@
 //! A flame graph as one SVG file: a still picture everywhere, with zoom and search where scripts run.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use flamelet_profile::{Profile, unit};
 use flamelet_symbol::owner::Owner;
+use rustc_hash::FxHashMap;
+use serde::Serialize;
 
 use super::FlameOptions;
 use super::boxes::{Boxes, FlameBox, Viewport};
-use super::folding::name_key;
+use super::folding::{Folding, name_key};
 use super::legend::{CHARACTER, PATTERNS, legend, paint};
 use super::palette::hue_of;
 use super::tree::FlameTree;
@@ -27,7 +30,8 @@ pub fn svg(profile: &Profile, options: &FlameOptions) -> String {
     let sample_type = options.sample_type.unwrap_or_else(|| profile.default_sample_index());
     let weights = StackWeights::new(profile, sample_type);
     let frames = options.frames(profile);
-    let mut tree = FlameTree::new(profile, frames, &weights, options.direction(), &options.folding());
+    let mut tree =
+        FlameTree::new(profile, Arc::clone(&frames), &weights, options.direction(), &options.folding());
     let width = f64::from(options.image_width.clamp(200, 100_000)) - 2.0 * MARGIN;
     let viewport = Viewport { min_pixels: 0.34, max_boxes: 60_000, ..Viewport::of_width(width) };
     let boxes = tree.layout(&viewport);
@@ -40,9 +44,27 @@ pub fn svg(profile: &Profile, options: &FlameOptions) -> String {
         is_diff: weights.is_diff(),
         width,
         icicle: options.icicle,
-        rows: boxes.boxes.iter().map(|found| found.depth).max().unwrap_or(0) + 1,
     };
-    picture.draw(&options.title, profile.string(value_type.kind))
+    let has_chains = boxes.boxes.iter().any(|found| found.chain.is_some());
+    let frames = if has_chains {
+        let mut tree = FlameTree::new(profile, frames, &weights, options.direction(), &Folding::off());
+        let boxes = tree.layout(&Viewport { max_boxes: 20_000, ..viewport });
+        FlameDrawing { tree: &tree, boxes: &boxes, ..picture }.data()
+    } else {
+        String::new()
+    };
+    picture.draw(&options.title, profile.string(value_type.kind), &frames)
+}
+
+/// Every frame of a picture that folds some, for its script.
+#[derive(Serialize)]
+struct EveryFrame {
+    rows: u32,
+    icicle: bool,
+    names: Vec<String>,
+    fills: Vec<String>,
+    /// The name, the fill, whether it is yours, the row, x, the width, and what follows the name in the tooltip.
+    boxes: Vec<(usize, usize, u8, u32, f64, f64, String)>,
 }
 
 struct FlameDrawing<'a> {
@@ -53,12 +75,39 @@ struct FlameDrawing<'a> {
     is_diff: bool,
     width: f64,
     icicle: bool,
-    rows: u32,
 }
 
 impl FlameDrawing<'_> {
-    fn draw(&self, title: &str, kind: &str) -> String {
-        let (width, height) = (self.width + 2.0 * MARGIN, TOP + self.rows * ROW + 42);
+    fn rows(&self) -> u32 {
+        self.boxes.boxes.iter().map(|found| found.depth).max().unwrap_or(0) + 1
+    }
+
+    /// Returns what the script needs to draw this when a folded box is opened, as JSON.
+    fn data(&self) -> String {
+        let (mut names, mut fills) = (IndexedTexts::default(), IndexedTexts::default());
+        let rounded = |pixels: f64| (pixels * 100.0).round() / 100.0;
+        let mut boxes = Vec::with_capacity(self.boxes.boxes.len());
+        for found in &self.boxes.boxes {
+            let name = self.tree.text(found.node);
+            let (x, width) = self.extent(found);
+            let is_yours = u8::from(self.class(found).contains("yours"));
+            let (at, fill) = (names.row(&name), fills.row(&self.fill(&name, found)));
+            boxes.push((at, fill, is_yours, found.depth, rounded(x), rounded(width), self.values(found)));
+        }
+        let every = EveryFrame {
+            rows: self.rows(),
+            icicle: self.icicle,
+            names: names.texts,
+            fills: fills.texts,
+            boxes,
+        };
+        serde_json::to_string(&every).expect("numbers and strings can always be written")
+    }
+
+    /// Draws the picture; `frames` is the [`data`](Self::data) of the picture with every frame, if this one folds some.
+    fn draw(&self, title: &str, kind: &str, frames: &str) -> String {
+        let rows = self.rows();
+        let (width, height) = (self.width + 2.0 * MARGIN, TOP + rows * ROW + 42);
         let mut out = String::with_capacity(self.boxes.boxes.len() * 220 + 8000);
         let _ = write!(
             out,
@@ -72,23 +121,26 @@ impl FlameDrawing<'_> {
              <text id=\"matched\" x=\"{right}\" y=\"37\" text-anchor=\"end\" fill=\"#57606a\"></text>\n\
              <text id=\"search\" class=\"button\" x=\"{right}\" y=\"20\" text-anchor=\"end\">Search</text>\n\
              <text id=\"reset\" class=\"button\" x=\"{reset}\" y=\"20\" text-anchor=\"end\" visibility=\"hidden\">Reset zoom</text>\n\
-             <g id=\"boxes\">\n",
+             <text id=\"fold\" class=\"button\" x=\"{fold}\" y=\"20\" text-anchor=\"end\" visibility=\"hidden\">Fold again</text>\n\
+             <g id=\"boxes\" class=\"boxes\">\n",
             title = escaped(title),
             style = STYLE,
             patterns = PATTERNS,
             subtitle = escaped(&self.subtitle(kind)),
             right = width - MARGIN,
             reset = width - MARGIN - 55.0,
+            fold = width - MARGIN - 130.0,
         );
         for found in &self.boxes.boxes {
-            self.draw_box(&mut out, found);
+            self.draw_box(&mut out, found, rows);
         }
         let _ = write!(
             out,
-            "</g>\n{legend}<text id=\"details\" x=\"{MARGIN}\" y=\"{y}\" fill=\"#1b1f24\"></text>\n\
-             <script type=\"text/javascript\"><![CDATA[\n{script}\n]]></script>\n</svg>\n",
+            "</g>\n<g id=\"foot\">{legend}<text id=\"details\" x=\"{MARGIN}\" y=\"{y}\" fill=\"#1b1f24\"></text></g>\n\
+             <metadata id=\"frames\">{frames}</metadata>\n<script type=\"text/javascript\"><![CDATA[\n{script}\n]]></script>\n</svg>\n",
             legend = if self.is_diff { String::new() } else { legend(MARGIN, height - 27) },
             y = height - 8,
+            frames = escaped(frames),
             script = SCRIPT,
         );
         out
@@ -106,11 +158,16 @@ impl FlameDrawing<'_> {
         format!("{kind}, {total} in total{cut}")
     }
 
-    fn draw_box(&self, out: &mut String, found: &FlameBox) {
+    /// Returns where a box starts and how wide it is.
+    fn extent(&self, found: &FlameBox) -> (f64, f64) {
         let all = self.total.weight().max(1) as f64;
-        let x = MARGIN + found.x as f64 / all * self.width;
-        let width = found.value.weight() as f64 / all * self.width;
-        let row = if self.icicle { found.depth } else { self.rows - 1 - found.depth };
+        let pixels = |weight: u64| weight as f64 / all * self.width;
+        (MARGIN + pixels(found.x), pixels(found.value.weight()))
+    }
+
+    fn draw_box(&self, out: &mut String, found: &FlameBox, rows: u32) {
+        let (x, width) = self.extent(found);
+        let row = if self.icicle { found.depth } else { rows - 1 - found.depth };
         let y = TOP + row * ROW;
         let name = self.tree.text(found.node);
         // A chain is thinner than a frame.
@@ -119,7 +176,7 @@ impl FlameDrawing<'_> {
             out,
             "<g{}><title>{}</title><rect x=\"{x:.2}\" y=\"{}\" width=\"{width:.2}\" height=\"{}\" rx=\"1\" {}/>",
             self.class(found),
-            escaped(&self.tooltip(&name, found)),
+            escaped(&format!("{name} ({})", self.values(found))),
             y + inset,
             ROW - 1 - 2 * inset,
             self.fill(&name, found),
@@ -153,20 +210,20 @@ impl FlameDrawing<'_> {
         unit::percentage(value, self.total.weight().try_into().unwrap_or(i64::MAX)).trim().to_owned()
     }
 
-    /// Returns `name (12.30ms, 4.56%)`, and in a diff also the base value and the change.
-    fn tooltip(&self, name: &str, found: &FlameBox) -> String {
+    /// Returns `12.30ms, 4.56%`, and in a diff also the base value and the change.
+    fn values(&self, found: &FlameBox) -> String {
         let value = found.value;
         if self.is_diff {
             let sign = if value.delta() > 0 { "+" } else { "" };
             let (base, new, delta) =
                 (self.label(value.base), self.label(value.new), self.label(value.delta()));
-            return format!("{name} ({base} → {new}, {sign}{delta})");
+            return format!("{base} → {new}, {sign}{delta}");
         }
         let own = match found.own.weight() {
             0 => String::new(),
             _ => format!("; self {}, {}", self.label(found.own.new), self.share(found.own.new)),
         };
-        format!("{name} ({}, {}{own})", self.label(value.new), self.share(value.new))
+        format!("{}, {}{own}", self.label(value.new), self.share(value.new))
     }
 
     fn fill(&self, name: &str, found: &FlameBox) -> String {
@@ -182,6 +239,24 @@ impl FlameDrawing<'_> {
         // Two shades of a crate's hue, by name, so that neighbours can be distinguished.
         let opacity = ["1", ".84"][(name_key(name) / 64 % 2) as usize];
         format!("fill=\"{}\" fill-opacity=\"{opacity}\"", paint(hue))
+    }
+}
+
+/// Texts, each once.
+#[derive(Default)]
+struct IndexedTexts {
+    rows: FxHashMap<String, usize>,
+    texts: Vec<String>,
+}
+
+impl IndexedTexts {
+    fn row(&mut self, text: &str) -> usize {
+        if let Some(&row) = self.rows.get(text) {
+            return row;
+        }
+        self.texts.push(text.to_owned());
+        self.rows.insert(text.to_owned(), self.texts.len() - 1);
+        self.texts.len() - 1
     }
 }
 

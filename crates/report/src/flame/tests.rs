@@ -208,6 +208,44 @@ fn a_chain_opens_and_the_others_stay() {
 }
 
 #[test]
+fn a_search_finds_the_chains_that_hold_a_match() {
+    let profile = service(SERVICE);
+    let holding = |tree: &mut FlameTree<&Profile>, text: &str| -> Vec<String> {
+        let boxes = tree.layout(&Viewport { max_boxes: usize::MAX, ..Viewport::of_width(1e12) });
+        let frames = Arc::clone(tree.frames());
+        let wanted: Vec<bool> =
+            frames.name_ids().map(|name| frames.text(&profile, name).contains(text)).collect();
+        let nodes: Vec<NodeId> = boxes.boxes.iter().map(|found| found.node).collect();
+        let found = tree.holding(&nodes, &wanted);
+        found.iter().map(|&row| tree.text(boxes.boxes[row as usize].node).into_owned()).collect()
+    };
+    let mut callees = tree(&profile, Direction::Callees);
+    assert_eq!(holding(&mut callees, "poll"), ["tokio · 5 to 6 frames"]);
+    assert_eq!(
+        holding(&mut callees, "parse"),
+        ["serde_json · 2 frames"],
+        "the other one is a box of its own"
+    );
+    assert!(holding(&mut callees, "serve").is_empty() && holding(&mut callees, "sort").is_empty());
+    let mut callers = tree(&profile, Direction::Callers);
+    assert_eq!(holding(&mut callers, "parse"), ["serde_json · 2 frames"]);
+    assert_eq!(holding(&mut callers, "poll").len(), 2, "one for each leaf whose stack polls");
+    let mut opened = Folding::default();
+    opened.open([callees.children(NodeId::ROOT).next().map(|node| callees.key(node)).unwrap()]);
+    let mut opened = with_folding(&profile, Direction::Callees, &opened);
+    assert!(holding(&mut opened, "poll").is_empty(), "it is open");
+    assert_eq!(holding(&mut opened, "value"), ["serde_json · 2 frames"]);
+    let frames = Arc::new(Frames::new(&profile));
+    let serve = frames.find(&profile, "serve").unwrap();
+    let weights = StackWeights::new(&profile, 1);
+    let around = |direction| {
+        FlameTree::around(&profile, Arc::clone(&frames), &weights, direction, &Folding::default(), serve)
+    };
+    assert_eq!(holding(&mut around(Direction::Callees), "value"), ["serde_json · 2 frames"]);
+    assert_eq!(holding(&mut around(Direction::Callers), "poll"), ["tokio · 5 to 6 frames"]);
+}
+
+#[test]
 fn folding_changes_no_value() {
     let profile = service(SERVICE);
     let sum = |folding: &Folding| {

@@ -12,6 +12,8 @@
 //!
 //! A box is a frame, or a chain of frames that are not yours (see [`Folding`]).
 
+mod holding;
+
 use std::borrow::Cow;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
@@ -60,6 +62,8 @@ pub struct FlameTree<P> {
     profile: P,
     frames: Arc<Frames>,
     reader: Reader,
+    /// The function in the middle of a sandwich.
+    pivot: Option<NameId>,
     entries: Vec<StackCursor>,
     nodes: Vec<TreeNode>,
     /// For each slot its group in the current expansion, else [`NONE`].
@@ -104,13 +108,10 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
         let mut entries = Vec::with_capacity(weights.len());
         for (stack, part) in weights.parts() {
             let locations = profile.stack(stack);
-            let location = match direction {
-                Direction::Callees => locations.len(),
-                Direction::Callers => 0,
-            };
-            entries.push(StackCursor::new(stack, part, (location, 0), reader.start(&frames, locations)));
+            let start = outer_end(locations, direction);
+            entries.push(StackCursor::new(stack, part, start, reader.start(&frames, locations)));
         }
-        Self::with_entries(profile, frames, reader, entries, NONE)
+        Self::with_entries(profile, frames, reader, entries, None)
     }
 
     /// Creates the tree of what `pivot` calls, or of what calls it: one half of a sandwich. A stack counts once, from
@@ -124,21 +125,22 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
         pivot: NameId,
     ) -> Self {
         let reader = Reader::new(&profile, &frames, direction, folding);
-        let here = frames_named(&profile, &frames, pivot);
         let mut entries = Vec::new();
         for (stack, part) in weights.parts() {
             let locations = profile.stack(stack);
-            let Some(at) = locations.iter().rposition(|location| here[location.index()]) else { continue };
-            let lines = frames.raw(locations[at]);
-            let line = lines.iter().rposition(|&name| name == pivot.0).expect("this location has the name");
-            let line = match direction {
-                Direction::Callees => line,
-                Direction::Callers => line + 1,
-            };
-            entries.push(StackCursor::new(stack, part, (at, line), reader.start(&frames, locations)));
+            let Some(start) = outermost_call(&frames, locations, pivot, direction) else { continue };
+            entries.push(StackCursor::new(stack, part, start, reader.start(&frames, locations)));
         }
-        let row = frames.owned_names().iter().position(|owned| owned.name == pivot);
-        Self::with_entries(profile, frames, reader, entries, row.map_or(NONE, |row| row as u32))
+        Self::with_entries(profile, frames, reader, entries, Some(pivot))
+    }
+
+    /// Returns where the tree starts to read a stack; `None` for a stack without the pivot.
+    fn start_of(&self, stack: &[LocationId]) -> Option<(usize, usize)> {
+        let direction = self.reader.direction();
+        match self.pivot {
+            None => Some(outer_end(stack, direction)),
+            Some(pivot) => outermost_call(&self.frames, stack, pivot, direction),
+        }
     }
 
     fn with_entries(
@@ -146,13 +148,15 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
         frames: Arc<Frames>,
         reader: Reader,
         entries: Vec<StackCursor>,
-        slot: u32,
+        pivot: Option<NameId>,
     ) -> Self {
+        let mut rows = frames.owned_names().iter();
+        let slot = pivot.and_then(|pivot| rows.position(|owned| owned.name == pivot));
         let value = entries.iter().map(StackCursor::value).sum();
         let end = u32::try_from(entries.len()).expect("a profile holds fewer than 2^32 stacks");
         let root = TreeNode {
             parent: NONE,
-            slot,
+            slot: slot.map_or(NONE, |row| row as u32),
             frames: (1, 1),
             path: 0,
             depth: 0,
@@ -165,7 +169,7 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
             own: Value::default(),
         };
         let groups_by_slot = vec![NONE; reader.slot_count()];
-        Self { profile, frames, reader, entries, nodes: vec![root], groups_by_slot }
+        Self { profile, frames, reader, pivot, entries, nodes: vec![root], groups_by_slot }
     }
 
     /// Returns the profile that the tree shows.
@@ -386,9 +390,25 @@ fn chain_text(frames: &Frames, chain: FoldedChain) -> String {
     }
 }
 
-/// Returns for each location whether one of its frames is `name`.
-fn frames_named(profile: &Profile, frames: &Frames, name: NameId) -> Vec<bool> {
-    (0..profile.locations().len())
-        .map(|index| frames.raw(LocationId::from_index(index)).contains(&name.0))
-        .collect()
+/// Returns where to start reading a whole stack; see [`StackCursor::new`].
+fn outer_end(stack: &[LocationId], direction: Direction) -> (usize, usize) {
+    match direction {
+        Direction::Callees => (stack.len(), 0),
+        Direction::Callers => (0, 0),
+    }
+}
+
+/// Returns where to start reading a stack next to its outermost call of `pivot`.
+fn outermost_call(
+    frames: &Frames,
+    stack: &[LocationId],
+    pivot: NameId,
+    direction: Direction,
+) -> Option<(usize, usize)> {
+    let at = stack.iter().rposition(|&location| frames.raw(location).contains(&pivot.0))?;
+    let line = frames.raw(stack[at]).iter().rposition(|&name| name == pivot.0)?;
+    Some(match direction {
+        Direction::Callees => (at, line),
+        Direction::Callers => (at, line + 1),
+    })
 }

@@ -103,6 +103,15 @@ impl About {
     }
 }
 
+impl About {
+    /// Replaces the figures that a time range changes by those of `part`, which is limited to it.
+    #[must_use]
+    pub fn in_range(self, part: &Profile) -> Self {
+        let types = types(part, &base_label_sets(part));
+        Self { types, samples: part.sample_count(), duration_nanos: part.header.duration_nanos, ..self }
+    }
+}
+
 /// Returns whether a sample type counts bytes that were allocated, freed or kept.
 pub(super) fn counts_memory(profile: &Profile) -> bool {
     let is_memory = |kind: &str| ["_space", "_bytes", "space", "bytes"].iter().any(|end| kind.ends_with(end));

@@ -12,9 +12,10 @@ use super::columns::{FlamePayload, FunctionsPayload};
 use super::functions::functions;
 use super::graph::{CallGraph, call_graph};
 use super::heap::{HeapPayload, heap};
+use super::judged::Judged;
 use super::labels::{LabelSpread, labels};
 #[cfg(feature = "text")]
-use super::summary::{Summary, summary};
+use super::summary::{Summarized, Summary, summary};
 use super::timeline::{Heatmap, Lanes, heatmap, lanes};
 use super::{SCRIPT, STYLE, document, json_for_html};
 use crate::flame::{Direction, FlameOptions, FlameTree, Folding};
@@ -57,6 +58,7 @@ struct Export {
     /// Whether the page starts with every frame, and not with chains of frames as one box.
     everything: bool,
     pictures: Vec<ExportedType>,
+    judged: Judged,
     /// Included if there is room.
     #[serde(skip_serializing_if = "Option::is_none")]
     timeline: Option<Lanes>,
@@ -77,6 +79,7 @@ pub fn html(profile: &Profile, options: &FlameOptions) -> String {
         icicle: options.icicle,
         everything: options.everything,
         pictures: Vec::new(),
+        judged: Judged::of(profile),
         timeline: None,
         heatmap: None,
     };
@@ -102,8 +105,8 @@ pub fn html(profile: &Profile, options: &FlameOptions) -> String {
         }
     }
     if profile.timeline.is_some() {
-        export.timeline = lanes(profile, &frames, LANE_BUCKETS);
-        export.heatmap = heatmap(profile);
+        export.timeline = lanes(profile, &frames, first, LANE_BUCKETS);
+        export.heatmap = heatmap(profile, first);
         data = Some(json_for_html(&export)).filter(|with| with.len() <= room).unwrap_or(data);
     }
     document(&options.title, &data)
@@ -151,8 +154,9 @@ fn saved_summary(profile: &Profile, options: &FlameOptions, sample_type: usize) 
     if profile.stack_count() > SMALL_PROFILE || profile.sample_types().is_empty() {
         return None;
     }
-    let shared = Arc::new(profile.clone());
+    let shown = Arc::new(profile.clone());
+    let whole = options.whole.clone().unwrap_or_else(|| Arc::clone(&shown));
     let found = || Arc::new(Owners::of(profile, |_, _| false));
     let owners = options.owners.clone().unwrap_or_else(found);
-    Some(summary(&shared, &owners, sample_type))
+    Some(summary(&Summarized { shown, whole }, &owners, sample_type))
 }

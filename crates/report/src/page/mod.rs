@@ -10,6 +10,7 @@ mod functions;
 mod graph;
 mod heap;
 mod html;
+mod judged;
 mod labels;
 #[cfg(feature = "text")]
 mod summary;
@@ -23,9 +24,10 @@ pub use functions::{FunctionRow, functions};
 pub use graph::{CallGraph, call_graph};
 pub use heap::{HeapPayload, heap};
 pub use html::html;
+pub use judged::Judged;
 pub use labels::{LabelSpread, escaped_pattern, labels};
 #[cfg(feature = "text")]
-pub use summary::{Summary, summary};
+pub use summary::{Summarized, Summary, summary};
 pub use timeline::{Heatmap, Lanes, heatmap, lanes};
 
 /// Text as HTML shows it, in an element or a quoted attribute.

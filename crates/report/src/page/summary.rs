@@ -1,6 +1,5 @@
 //! The page's first tab: what stands out, your heaviest functions and what they consist of, crates and threads.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use flamelet_profile::filter::FilterOptions;
@@ -11,17 +10,16 @@ use serde::Serialize;
 use super::about::counts_memory;
 use super::labels::escaped_pattern;
 use crate::by::{Group, Grouping, by};
-use crate::explain::{Explanation, explain};
+use crate::diff::{Comparison, Run, diff};
+use crate::explain::{self, Changes, Explanation, explain};
 use crate::heap::{LIFETIMES, TEMPORARY, lifetimes_of_sets};
-use crate::info::{Verdict, info};
 use crate::options::{ReportKind, ReportOptions};
 use crate::report::Report;
 use crate::stacks::{DIFF_BASE_LABEL, base_label_sets};
+use crate::verdict::{Verdict, judge};
 
 /// The most rows of a list.
 const MAX_ROWS: usize = 10;
-/// The most functions of which a change is sent.
-const MAX_CHANGES: usize = 40;
 const TEMPORARY_TITLE: &str = "Who allocates and frees at once";
 /// The most points of the heap's size over time.
 const MAX_POINTS: usize = 400;
@@ -49,14 +47,6 @@ struct SizeOverTime {
     unit: String,
 }
 
-/// A function of yours on both sides of a difference.
-#[derive(Clone, Debug, Serialize)]
-struct ChangedFunction {
-    name: String,
-    base: i64,
-    new: i64,
-}
-
 /// What the page shows first.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
@@ -66,69 +56,82 @@ pub struct Summary {
     lists: Vec<SummaryList>,
     /// The start of the label filter that keeps one thread, `thread=`; empty if no label names threads.
     thread_key: String,
-    /// What changed most, in a difference; the page tells change from noise.
+    /// What changed by more than noise, in a difference.
     #[serde(skip_serializing_if = "Option::is_none")]
-    changes: Option<Vec<ChangedFunction>>,
+    changes: Option<Changes>,
     #[serde(skip_serializing_if = "Option::is_none")]
     size: Option<SizeOverTime>,
 }
 
-/// Sums up the sample type at `sample_type`; of a difference, its new side and what changed.
-pub fn summary(profile: &Arc<Profile>, owners: &Owners, sample_type: usize) -> Summary {
-    if !base_label_sets(profile).contains(&true) {
-        return summary_of(profile, owners, sample_type);
-    }
-    let [new, base] = [false, true].map(|is_base| Arc::new(side_of(profile, is_base)));
-    let changes = changes(&base, &new, owners, sample_type);
-    Summary { changes: Some(changes), ..summary_of(&new, owners, sample_type) }
+/// A profile to sum up.
+#[derive(Clone, Debug)]
+pub struct Summarized {
+    /// The profile as other views show it.
+    pub shown: Arc<Profile>,
+    /// The same profile with the frames that it marks to be dropped: they say what your code makes the allocator do.
+    pub whole: Arc<Profile>,
 }
 
-/// Returns one side of a difference as a profile of its own.
-fn side_of(profile: &Profile, is_base: bool) -> Profile {
-    let mut side = profile.clone();
-    side.keep_labelled(DIFF_BASE_LABEL, "true", is_base);
-    if is_base {
-        side.scale(-1.0);
+impl Summarized {
+    /// Takes a profile that has no frames to be dropped, or whose frames were dropped already.
+    pub fn of(profile: &Arc<Profile>) -> Self {
+        Self { shown: Arc::clone(profile), whole: Arc::clone(profile) }
     }
-    side
-}
 
-/// Returns the functions of yours whose cost, with that of others' code that they call, changed most.
-fn changes(
-    base: &Arc<Profile>,
-    new: &Arc<Profile>,
-    owners: &Owners,
-    sample_type: usize,
-) -> Vec<ChangedFunction> {
-    let mut found: BTreeMap<String, ChangedFunction> = BTreeMap::new();
-    for (side, is_base) in [(base, true), (new, false)] {
-        let report = Report::unfiltered(Arc::clone(side), sample_type, 0);
-        for row in by(&report, Grouping::Yours, owners).rows.into_iter().filter(|row| row.owner == "yours") {
-            let name = row.name.clone();
-            let change = found.entry(row.name).or_insert(ChangedFunction { name, base: 0, new: 0 });
-            *(if is_base { &mut change.base } else { &mut change.new }) = row.flat;
+    /// Returns one side of a difference.
+    fn side(&self, is_base: bool) -> Self {
+        let side_of = |profile: &Profile| {
+            let mut side = profile.clone();
+            side.keep_labelled(DIFF_BASE_LABEL, "true", is_base);
+            if is_base {
+                side.scale(-1.0);
+            }
+            Arc::new(side)
+        };
+        match Arc::ptr_eq(&self.shown, &self.whole) {
+            true => Self::of(&side_of(&self.shown)),
+            false => Self { shown: side_of(&self.shown), whole: side_of(&self.whole) },
         }
     }
-    let mut changes: Vec<ChangedFunction> = found.into_values().collect();
-    changes.sort_by_key(|change| std::cmp::Reverse(change.new.abs_diff(change.base)));
-    changes.truncate(MAX_CHANGES);
-    changes
 }
 
-fn summary_of(profile: &Arc<Profile>, owners: &Owners, sample_type: usize) -> Summary {
-    let report = |sample_type| Report::unfiltered(Arc::clone(profile), sample_type, MAX_ROWS);
-    let chosen = report(sample_type);
-    let info = info(profile);
+/// Sums up the sample type at `sample_type`; of a difference, its new side and what changed.
+pub fn summary(profile: &Summarized, owners: &Owners, sample_type: usize) -> Summary {
+    if !base_label_sets(&profile.shown).contains(&true) {
+        return summary_of(profile, owners, sample_type);
+    }
+    let [new, base] = [false, true].map(|is_base| profile.side(is_base));
+    Summary { changes: changes(&base, &new, owners, sample_type), ..summary_of(&new, owners, sample_type) }
+}
+
+/// Says what changed between the sides of a difference, as `flamelet diff --explain` does.
+fn changes(base: &Summarized, new: &Summarized, owners: &Owners, sample_type: usize) -> Option<Changes> {
+    let options = ReportOptions { sample_index: sample_type.to_string(), ..ReportOptions::default() };
+    let run = |side: &Summarized| {
+        let prepare = |profile| Report::new(profile, &options, ReportKind::Diff);
+        Run::new(Profile::clone(&side.shown), owners.clone(), prepare).ok()
+    };
+    let compared = diff(&[run(base)?], &[run(new)?], &Comparison::default());
+    let report = |side: &Summarized| [Report::unfiltered(Arc::clone(&side.whole), sample_type, 0)];
+    let owners = std::slice::from_ref(owners);
+    Some(explain::changes(&compared, (&report(base), owners), (&report(new), owners)))
+}
+
+fn summary_of(profile: &Summarized, owners: &Owners, sample_type: usize) -> Summary {
+    let Summarized { shown, whole } = profile;
+    let report = |profile: &Arc<Profile>, at: usize| Report::unfiltered(Arc::clone(profile), at, MAX_ROWS);
+    let (chosen, chosen_whole) = (report(shown, sample_type), report(whole, sample_type));
+    let (verdict, faults) = judge(shown);
     let mut lists = Vec::new();
-    let has_memory = counts_memory(profile);
+    let has_memory = counts_memory(shown);
     if !has_memory {
-        lists.push(list(&chosen, Grouping::Yours, "Your heaviest functions", owners));
+        lists.push(list(&chosen_whole, Grouping::Yours, "Your heaviest functions", owners));
     }
     for (kind, title) in MEMORY.iter().filter(|_| has_memory) {
-        let found = profile.sample_types().iter().position(|value| profile.string(value.kind) == *kind);
-        lists.extend(found.map(|at| list(&report(at), Grouping::Yours, title, owners)));
+        let found = whole.sample_types().iter().position(|value| whole.string(value.kind) == *kind);
+        lists.extend(found.map(|at| list(&report(whole, at), Grouping::Yours, title, owners)));
     }
-    lists.extend(temporary(profile, owners).filter(|_| has_memory));
+    lists.extend(temporary(whole, owners).filter(|_| has_memory));
     lists.push(list(&chosen, Grouping::Crate, "Crates and libraries", owners));
     let threads = list(&chosen, Grouping::Thread, "Threads", owners);
     if threads.rows.len() > 1 {
@@ -138,13 +141,13 @@ fn summary_of(profile: &Arc<Profile>, owners: &Owners, sample_type: usize) -> Su
     lists.iter_mut().for_each(|list| list.rows.retain(|row| row.flat != 0));
     lists.retain(|list| !list.rows.is_empty());
     Summary {
-        verdict: info.verdict,
-        faults: info.faults,
-        explanation: explain(&chosen, owners),
+        verdict,
+        faults,
+        explanation: explain(&chosen_whole, owners),
         lists,
-        thread_key: thread_key(profile),
+        thread_key: thread_key(shown),
         changes: None,
-        size: size_over_time(profile),
+        size: size_over_time(shown),
     }
 }
 
@@ -248,7 +251,7 @@ mod tests {
         let threads = vec![Thread::default()];
         let timeline = Timeline { threads, events, value_type: 1, ..Timeline::default() };
         let profile = Arc::new(builder.finish_with(Some(timeline), None));
-        let found = summary(&profile, &Owners::of(&profile, |_, _| false), 0);
+        let found = summary(&Summarized::of(&profile), &Owners::of(&profile, |_, _| false), 0);
         let size = found.size.expect("there are two moments");
         assert_eq!((size.times, size.sizes), (vec![5, 9], vec![11, 22]));
         assert_eq!(found.lists[0].title, "Who holds memory");

@@ -43,7 +43,7 @@ fn huge_values_do_not_overflow() {
     let events = vec![event(0), event(0), event(u64::MAX)];
     profile.timeline = Some(Timeline { threads: vec![Thread::default()], events, ..Timeline::default() });
     let frames = Frames::new(&profile);
-    assert!(lanes(&profile, &frames, 100).is_some() && heatmap(&profile).is_some());
+    assert!(lanes(&profile, &frames, 0, 100).is_some() && heatmap(&profile, 0).is_some());
     let weights = StackWeights::new(&profile, 1);
     functions(&profile, &frames, &weights);
     call_graph(&profile, &frames, &weights, 10, true);
@@ -88,12 +88,12 @@ fn lanes_tell_work_from_waiting() {
     let threads = vec![Thread { tid: 1, ..Thread::default() }, Thread { tid: 2, ..Thread::default() }];
     let events = vec![event(0, work, 0), event(50, wait, 1), event(1_999_999_999, work, 1)];
     let profile = builder.finish_with(Some(Timeline { threads, events, ..Timeline::default() }), None);
-    let lanes = serde_json::to_value(lanes(&profile, &Frames::new(&profile), 2).unwrap()).unwrap();
+    let lanes = serde_json::to_value(lanes(&profile, &Frames::new(&profile), 0, 2).unwrap()).unwrap();
     assert_eq!(lanes["lanes"][0]["tid"], 2, "the busiest first");
     assert_eq!(lanes["lanes"][0]["values"], serde_json::json!([10, 10]));
     assert_eq!(lanes["lanes"][0]["waits"], serde_json::json!([10, 0]));
     assert_eq!(lanes["lanes"][1]["waits"], serde_json::json!([0, 0]));
-    let heat = serde_json::to_value(heatmap(&profile).unwrap()).unwrap();
+    let heat = serde_json::to_value(heatmap(&profile, 0).unwrap()).unwrap();
     assert_eq!((&heat["columns"], &heat["cells"][0]), (&2.into(), &20.into()));
     assert_eq!(heat["cells"][99], 10);
 }
@@ -111,10 +111,58 @@ fn only_the_busiest_threads_get_lanes() {
     let event = |at: usize| Event { time: 0, sample, thread: ThreadId::from_index(at), value: at as i64 };
     let events = (0..500).map(event).collect();
     let profile = builder.finish_with(Some(Timeline { threads, events, ..Timeline::default() }), None);
-    let lanes = serde_json::to_value(lanes(&profile, &Frames::new(&profile), 2).unwrap()).unwrap();
+    let lanes = serde_json::to_value(lanes(&profile, &Frames::new(&profile), 0, 2).unwrap()).unwrap();
     let tids: Vec<u64> =
         lanes["lanes"].as_array().unwrap().iter().map(|lane| lane["tid"].as_u64().unwrap()).collect();
-    assert_eq!(tids, (300..500).rev().collect::<Vec<_>>());
+    assert_eq!(tids[..200], (300..500).rev().collect::<Vec<_>>());
+    let rest = &lanes["lanes"][200];
+    assert_eq!(
+        (&rest["threads"], &rest["total"]),
+        (&299.into(), &(299 * 300 / 2).into()),
+        "the others share one"
+    );
+    assert_eq!(tids.len(), 201);
+}
+
+#[test]
+fn waits_are_intervals_and_lanes_are_those_of_the_chosen_type() {
+    use flamelet_profile::{Event, KERNEL_START, Thread, ThreadId, Timeline};
+
+    let mut builder =
+        ProfileBuilder::new(&[("cpu", "nanoseconds"), ("off_cpu", "nanoseconds"), ("wall", "nanoseconds")]);
+    let label = builder.text_label("wait", "futex");
+    let waiting = builder.labels(&[label]);
+    let user = builder.address(None, 0x1000);
+    let kernel = builder.address(None, KERNEL_START + 16);
+    let (user, kernel) = (builder.stack(&[user]), builder.stack(&[kernel, user]));
+    let run = builder.sample(user, LabelSetId::EMPTY, &[30, 0, 30]) as u32;
+    let system = builder.sample(kernel, LabelSetId::EMPTY, &[5, 0, 5]) as u32;
+    let wait = builder.sample(user, waiting, &[0, 250, 250]) as u32;
+    let (first, second) = (builder.string("first"), builder.string("second"));
+    let thread = |pid, tid, process| Thread { pid, tid, process, ..Thread::default() };
+    let threads = vec![thread(1, 1, first), thread(2, 2, second), thread(1, 3, first), thread(1, 4, first)];
+    let event =
+        |time, sample, value, thread| Event { time, sample, value, thread: ThreadId::from_index(thread) };
+    let events = vec![
+        event(0, run, 10, 0),
+        event(50, wait, 250, 0),
+        event(60, wait, 0, 2),
+        event(70, wait, 0, 3),
+        event(310, run, 20, 1),
+        event(399, system, 5, 0),
+    ];
+    let timeline = Timeline { threads, events, value_type: 2, ..Timeline::default() };
+    let profile = builder.finish_with(Some(timeline), None);
+    let of =
+        |index| serde_json::to_value(lanes(&profile, &Frames::new(&profile), index, 4).unwrap()).unwrap();
+    let wall = of(2);
+    let [one, two] = [0, 1].map(|at| &wall["lanes"][at]);
+    assert_eq!((&one["tid"], &two["tid"]), (&2.into(), &1.into()), "the busiest process first");
+    assert_eq!(two["waits"], serde_json::json!([50, 100, 100, 0]), "{wall}");
+    assert_eq!(two["values"], serde_json::json!([60, 100, 100, 5]));
+    assert_eq!(two["kernel"], serde_json::json!([0, 0, 0, 5]));
+    assert_eq!(of(0)["lanes"][1]["values"], serde_json::json!([10, 0, 0, 5]));
+    assert_eq!(of(1)["lanes"][0]["values"], serde_json::json!([50, 100, 100, 0]));
 }
 
 #[cfg(feature = "text")]

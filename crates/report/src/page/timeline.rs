@@ -1,14 +1,16 @@
 //! Time: one lane per thread, and the heatmap within seconds.
 
-use flamelet_profile::{LabelSetId, Profile, StackId, Timeline};
-use rustc_hash::FxHashMap;
+use flamelet_profile::{Event, KERNEL_MAPPING, KERNEL_START, Profile, StackId, Thread, ThreadId};
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 
 use crate::flame::{NEUTRAL, hue_of, is_grey};
 use crate::stacks::{Frames, NameId};
 
-/// The most lanes that are returned; the busiest threads come first.
+/// The most threads with a lane of their own, the busiest of all. The others of a process share one.
 const MAX_LANES: usize = 200;
+/// The most pieces that waits are divided into; a file may name any number of endless ones.
+const MAX_PIECES: usize = 4_000_000;
 const SECOND: u64 = 1_000_000_000;
 /// The heatmap's rows within a column.
 const ROWS: usize = 50;
@@ -19,12 +21,17 @@ const MAX_COLUMNS: u64 = 600;
 struct Lane {
     thread: String,
     process: String,
+    pid: u64,
     tid: u64,
+    /// How many threads it stands for.
+    threads: usize,
     total: i64,
     /// The value of each bucket of time.
     values: Vec<i64>,
     /// How much of it was spent waiting off the CPU: samples with the label `wait`.
     waits: Vec<i64>,
+    /// How much of it was spent running in the kernel.
+    kernel: Vec<i64>,
     /// In each bucket, the hue of the innermost crate that has one, by the largest value.
     hues: Vec<u32>,
     /// In each bucket, the innermost function with the largest value: a row of `names`, or -1.
@@ -38,86 +45,239 @@ pub struct Lanes {
     span: u64,
     /// The length of a bucket in nanoseconds.
     bucket: u64,
-    /// The largest value of a bucket.
+    /// The largest value of a bucket of one thread.
     peak: i64,
     unit: String,
+    /// Those of a process are next to each other.
     lanes: Vec<Lane>,
     names: Vec<String>,
 }
 
-/// Returns the lanes of a profile with a timeline, divided into `buckets`.
-pub fn lanes(profile: &Profile, frames: &Frames, buckets: usize) -> Option<Lanes> {
-    let timeline = profile.timeline.as_ref()?;
-    let span = timeline.span_nanos().max(1).saturating_add(1);
+/// Returns the lanes of a profile with a timeline, in the sample type at `index`, divided into `buckets`.
+pub fn lanes(profile: &Profile, frames: &Frames, index: usize, buckets: usize) -> Option<Lanes> {
+    let times = Times::new(profile, index)?;
+    let ranking = Ranking::new(&times);
+    let span = times.span();
     let bucket = span.div_ceil(buckets.clamp(1, 5000) as u64);
     let count = span.div_ceil(bucket) as usize;
+    let mut lanes: Vec<Lane> = ranking.lanes.iter().map(|lane| lane.empty(profile, count)).collect();
+    let mut cells: FxHashMap<(usize, usize), Cell> = FxHashMap::default();
     let stack_hues = stack_hues(profile, frames);
-    let mut cells: FxHashMap<(usize, usize), Bucket> = FxHashMap::default();
-    for event in &timeline.events {
-        let at = ((event.time / bucket) as usize).min(count - 1);
-        let stack = profile.sample(event.sample as usize).stack;
-        let leaf = profile.stack(stack).first();
-        let Some(name) = leaf.and_then(|&location| frames.of(location).next()) else { continue };
-        let cell = cells.entry((event.thread.index(), at)).or_default();
-        add(&mut cell.functions, name, event.value);
-        add(&mut cell.hues, stack_hues[stack.index()], event.value);
-    }
-    let waits = waiting_sets(profile);
+    let kernel = kernel_stacks(profile);
+    times.pieces(bucket, count, |at, event, is_wait| {
+        let Some(&place) = ranking.lane_of.get(&event.thread) else { return };
+        let (lane, stack) = (&mut lanes[place], profile.sample(event.sample as usize).stack);
+        increase(&mut lane.values[at], event.value);
+        lane.total = lane.total.saturating_add(event.value);
+        if is_wait {
+            increase(&mut lane.waits[at], event.value);
+        } else if kernel[stack.index()] {
+            increase(&mut lane.kernel[at], event.value);
+        }
+        let leaf = profile.stack(stack).first().and_then(|&location| frames.of(location).next());
+        if let Some(name) = leaf.filter(|_| lane.threads == 1) {
+            let cell = cells.entry((place, at)).or_default();
+            add(&mut cell.functions, name, event.value);
+            add(&mut cell.hues, stack_hues[stack.index()], event.value);
+        }
+    });
     let mut names = NameRows::default();
-    let busiest = busiest_threads(&cells);
-    let lane_of: FxHashMap<usize, usize> =
-        busiest.iter().enumerate().map(|(at, &thread)| (thread, at)).collect();
-    let threads = busiest.iter().filter_map(|&thread| timeline.threads.get(thread));
-    let mut lanes: Vec<Lane> = threads.map(|thread| empty_lane(profile, thread, count)).collect();
-    let mut peak = 1;
     let mut keys: Vec<_> = cells.keys().copied().collect();
     keys.sort_unstable();
     for key in keys {
-        let (thread, at) = key;
-        let Some(lane) = lane_of.get(&thread).and_then(|&lane| lanes.get_mut(lane)) else { continue };
-        let Bucket { functions, hues } = &cells[&key];
-        lane.values[at] = cells[&key].total();
-        lane.total = lane.total.saturating_add(lane.values[at]);
-        peak = peak.max(lane.values[at]);
-        lane.hues[at] = largest(hues).unwrap_or(NEUTRAL);
+        let (lane, Cell { functions, hues }) = (&mut lanes[key.0], &cells[&key]);
+        lane.hues[key.1] = largest(hues).unwrap_or(NEUTRAL);
         if let Some(top) = largest(functions) {
-            lane.tops[at] = names.row(top, frames.text(profile, top));
+            lane.tops[key.1] = names.row(top, frames.text(profile, top));
         }
     }
-    for event in &timeline.events {
-        let at = ((event.time / bucket) as usize).min(count - 1);
-        let is_wait = waits[profile.sample(event.sample as usize).labels.index()];
-        let lane = lane_of.get(&event.thread.index()).filter(|_| is_wait);
-        if let Some(lane) = lane.and_then(|&lane| lanes.get_mut(lane)) {
-            lane.waits[at] = lane.waits[at].saturating_add(event.value);
+    let own = lanes.iter().filter(|lane| lane.threads == 1);
+    let peak = own.flat_map(|lane| &lane.values).copied().max().unwrap_or(1).max(1);
+    Some(Lanes { span, bucket, peak, unit: unit(profile, index), lanes, names: names.texts })
+}
+
+fn increase(sum: &mut i64, value: i64) {
+    *sum = sum.saturating_add(value);
+}
+
+/// The events of a profile in one sample type.
+struct Times<'a> {
+    profile: &'a Profile,
+    index: usize,
+    /// For each label set, whether the thread waited.
+    waits: Vec<bool>,
+    /// Whether values are nanoseconds.
+    has_durations: bool,
+}
+
+impl<'a> Times<'a> {
+    fn new(profile: &'a Profile, index: usize) -> Option<Self> {
+        profile.timeline.as_ref()?;
+        let (waits, has_durations) = (profile.waiting_sets(), profile.counts_nanoseconds(index));
+        Some(Self { profile, index, waits, has_durations })
+    }
+
+    fn events(&self) -> impl Iterator<Item = Event> + '_ {
+        self.profile.events_in(self.index).into_iter().flatten()
+    }
+
+    fn is_wait(&self, event: &Event) -> bool {
+        self.waits[self.profile.sample(event.sample as usize).labels.index()]
+    }
+
+    /// Returns when an event ends. Only a wait lasts.
+    fn end(&self, event: &Event) -> u64 {
+        let lasts = self.has_durations && self.is_wait(event);
+        event.time.saturating_add(if lasts { u64::try_from(event.value).unwrap_or(0) } else { 0 })
+    }
+
+    /// Returns the time until the last event, at least 2.
+    fn span(&self) -> u64 {
+        let last = self.profile.timeline.as_ref().map_or(0, flamelet_profile::Timeline::span_nanos);
+        let end = self.events().map(|event| self.end(&event)).max().unwrap_or(0);
+        end.max(last).max(1).saturating_add(1)
+    }
+
+    /// Passes the part of each event in each bucket to `take`, with whether it is a wait.
+    fn pieces(&self, bucket: u64, count: usize, mut take: impl FnMut(usize, &Event, bool)) {
+        let at = |time: u64| ((time / bucket) as usize).min(count - 1);
+        let mut pieces = 0;
+        for event in self.events() {
+            let (first, end) = (at(event.time), self.end(&event));
+            let last = at(end.saturating_sub(1).max(event.time));
+            pieces += last - first;
+            if first == last || pieces > MAX_PIECES {
+                take(first, &event, self.is_wait(&event));
+                continue;
+            }
+            for place in first..=last {
+                let from = event.time.max((place as u64).saturating_mul(bucket));
+                let to = if place == last { end } else { (place as u64 + 1).saturating_mul(bucket) };
+                let value = i64::try_from(to.saturating_sub(from)).unwrap_or(i64::MAX);
+                take(place, &Event { value, ..event }, true);
+            }
         }
     }
-    Some(Lanes { span, bucket, peak, unit: unit(profile, timeline), lanes, names: names.texts })
+}
+
+/// Which threads have a lane.
+struct Ranking {
+    lanes: Vec<RankedLane>,
+    lane_of: FxHashMap<ThreadId, usize>,
+}
+
+/// A thread with its own lane, or the idle threads of a process.
+struct RankedLane {
+    thread: Thread,
+    threads: usize,
+}
+
+/// What a thread did.
+#[derive(Clone, Copy, Default)]
+struct ThreadTotals {
+    total: i64,
+    busy: i64,
+}
+
+impl Ranking {
+    /// Ranks the threads: the busiest process first, and in it the busiest thread.
+    fn new(times: &Times<'_>) -> Self {
+        let mut totals: FxHashMap<ThreadId, ThreadTotals> = FxHashMap::default();
+        for event in times.events() {
+            let thread = totals.entry(event.thread).or_default();
+            increase(&mut thread.total, event.value);
+            if !times.is_wait(&event) {
+                increase(&mut thread.busy, event.value);
+            }
+        }
+        let threads = times.profile.timeline.as_ref().map_or(&[][..], |timeline| &timeline.threads);
+        let mut ranked: Vec<(ThreadId, Thread, ThreadTotals)> = totals
+            .iter()
+            .filter_map(|(&id, &sum)| Some((id, *threads.get(id.index())?, sum)))
+            .filter(|(_, _, sum)| sum.total != 0)
+            .collect();
+        ranked.sort_unstable_by_key(|(id, _, sum)| (std::cmp::Reverse((sum.busy, sum.total)), id.index()));
+        let own = own_lanes(&ranked);
+        let mut processes: FxHashMap<(u64, u32), (i64, i64)> = FxHashMap::default();
+        for (_, thread, sum) in &ranked {
+            let process = processes.entry(process_key(thread)).or_default();
+            (process.0, process.1) =
+                (process.0.saturating_add(sum.busy), process.1.saturating_add(sum.total));
+        }
+        // Stable: within a process, the busiest thread stays first, and the idle ones come last.
+        ranked.sort_by_key(|(id, thread, _)| {
+            let key = process_key(thread);
+            (std::cmp::Reverse(processes[&key]), key, !own.contains(id))
+        });
+        Self::place(&ranked, &own)
+    }
+
+    fn place(ranked: &[(ThreadId, Thread, ThreadTotals)], own: &FxHashSet<ThreadId>) -> Self {
+        let mut ranking = Self { lanes: Vec::new(), lane_of: FxHashMap::default() };
+        let mut shared: Option<(u64, u32)> = None;
+        for (id, thread, _) in ranked {
+            let is_shared = !own.contains(id);
+            if is_shared && shared == Some(process_key(thread)) {
+                ranking.lanes.last_mut().into_iter().for_each(|lane| lane.threads += 1);
+            } else {
+                ranking.lanes.push(RankedLane { thread: *thread, threads: 1 });
+            }
+            shared = is_shared.then(|| process_key(thread));
+            ranking.lane_of.insert(*id, ranking.lanes.len() - 1);
+        }
+        ranking
+    }
+}
+
+fn process_key(thread: &Thread) -> (u64, u32) {
+    (thread.pid, thread.process.index() as u32)
+}
+
+/// Returns the threads with a lane of their own: where some threads do something, those that do not share one.
+fn own_lanes(ranked: &[(ThreadId, Thread, ThreadTotals)]) -> FxHashSet<ThreadId> {
+    let busiest = ranked.first().map_or(0, |(_, _, sum)| sum.busy);
+    // A thousandth of the busiest thread cannot be seen.
+    let is_idle = |sum: &ThreadTotals| busiest > 0 && sum.busy <= busiest / 1000;
+    let own = ranked.iter().filter(|(_, _, sum)| !is_idle(sum)).take(MAX_LANES);
+    own.map(|(id, ..)| *id).collect()
+}
+
+impl RankedLane {
+    fn empty(&self, profile: &Profile, count: usize) -> Lane {
+        Lane {
+            thread: profile.string(self.thread.name).to_owned(),
+            process: profile.string(self.thread.process).to_owned(),
+            pid: self.thread.pid,
+            tid: self.thread.tid,
+            threads: self.threads,
+            total: 0,
+            values: vec![0; count],
+            waits: vec![0; count],
+            kernel: vec![0; count],
+            hues: vec![NEUTRAL; count],
+            tops: vec![-1; count],
+        }
+    }
 }
 
 /// What a thread did in a bucket: the values by innermost function and by hue.
 #[derive(Default)]
-struct Bucket {
+struct Cell {
     functions: FxHashMap<NameId, i64>,
     hues: FxHashMap<u32, i64>,
 }
 
-impl Bucket {
-    fn total(&self) -> i64 {
-        self.functions.values().fold(0, |sum: i64, value| sum.saturating_add(*value))
-    }
-}
-
-/// Returns the threads that get a lane, busiest first. A file may name any number of threads.
-fn busiest_threads(cells: &FxHashMap<(usize, usize), Bucket>) -> Vec<usize> {
-    let mut totals: FxHashMap<usize, i64> = FxHashMap::default();
-    for (&(thread, _), cell) in cells {
-        add(&mut totals, thread, cell.total());
-    }
-    let mut threads: Vec<(usize, i64)> = totals.into_iter().filter(|&(_, total)| total != 0).collect();
-    threads.sort_unstable_by_key(|&(thread, total)| (std::cmp::Reverse(total), thread));
-    threads.truncate(MAX_LANES);
-    threads.into_iter().map(|(thread, _)| thread).collect()
+/// Returns for each stack whether it ends in the kernel.
+fn kernel_stacks(profile: &Profile) -> Vec<bool> {
+    let is_kernel = |stack: usize| {
+        let leaf = profile.stack(StackId::from_index(stack)).first();
+        leaf.is_some_and(|&leaf| {
+            let location = profile.location(leaf);
+            let file = location.mapping.map(|mapping| profile.string(profile.mapping(mapping).filename));
+            location.address >= KERNEL_START || file == Some(KERNEL_MAPPING)
+        })
+    };
+    (0..profile.stack_count()).map(is_kernel).collect()
 }
 
 fn add<K: Eq + std::hash::Hash>(sums: &mut FxHashMap<K, i64>, key: K, value: i64) {
@@ -143,26 +303,6 @@ fn stack_hues(profile: &Profile, frames: &Frames) -> Vec<u32> {
     (0..profile.stack_count()).map(hue).collect()
 }
 
-fn empty_lane(profile: &Profile, thread: &flamelet_profile::Thread, count: usize) -> Lane {
-    Lane {
-        thread: profile.string(thread.name).to_owned(),
-        process: profile.string(thread.process).to_owned(),
-        tid: thread.tid,
-        total: 0,
-        values: vec![0; count],
-        waits: vec![0; count],
-        hues: vec![NEUTRAL; count],
-        tops: vec![-1; count],
-    }
-}
-
-/// Returns for each label set whether it says that the thread waited.
-fn waiting_sets(profile: &Profile) -> Vec<bool> {
-    let key = profile.strings().find("wait");
-    let sets = (0..profile.label_set_count()).map(LabelSetId::from_index);
-    sets.map(|set| profile.labels(set).iter().any(|label| Some(label.key) == key)).collect()
-}
-
 #[derive(Default)]
 struct NameRows {
     rows: FxHashMap<NameId, i32>,
@@ -179,9 +319,9 @@ impl NameRows {
     }
 }
 
-/// Returns the unit of the timeline's values.
-fn unit(profile: &Profile, timeline: &Timeline) -> String {
-    let value_type = profile.sample_types().get(timeline.value_type).copied().unwrap_or_default();
+/// Returns the unit of the sample type at `index`.
+fn unit(profile: &Profile, index: usize) -> String {
+    let value_type = profile.sample_types().get(index).copied().unwrap_or_default();
     profile.string(value_type.unit).to_owned()
 }
 
@@ -198,18 +338,14 @@ pub struct Heatmap {
     cells: Vec<i64>,
 }
 
-/// Returns the heatmap of a profile with a timeline.
-pub fn heatmap(profile: &Profile) -> Option<Heatmap> {
-    let timeline = profile.timeline.as_ref()?;
-    let span = timeline.span_nanos().max(1).saturating_add(1);
+/// Returns the heatmap of a profile with a timeline, in the sample type at `index`.
+pub fn heatmap(profile: &Profile, index: usize) -> Option<Heatmap> {
+    let times = Times::new(profile, index)?;
+    let span = times.span();
     let column = SECOND * span.div_ceil(SECOND * MAX_COLUMNS).max(1);
     let columns = span.div_ceil(column) as usize;
     let mut cells = vec![0i64; columns * ROWS];
-    for event in &timeline.events {
-        let row = (event.time % column) * ROWS as u64 / column;
-        let at = (event.time / column) as usize * ROWS + row as usize;
-        cells[at] = cells[at].saturating_add(event.value);
-    }
+    times.pieces(column / ROWS as u64, columns * ROWS, |at, event, _| increase(&mut cells[at], event.value));
     let peak = cells.iter().copied().max().unwrap_or(0);
-    Some(Heatmap { columns, rows: ROWS, column, peak, unit: unit(profile, timeline), cells })
+    Some(Heatmap { columns, rows: ROWS, column, peak, unit: unit(profile, index), cells })
 }

@@ -14,14 +14,14 @@ pub(crate) struct FrameTable {
 }
 
 impl FrameTable {
-    pub(super) fn with_capacity(locations: usize) -> Self {
+    pub(crate) fn with_capacity(locations: usize) -> Self {
         let mut starts = Vec::with_capacity(locations + 1);
         starts.push(0);
         Self { starts, entries: Vec::with_capacity(locations) }
     }
 
     /// Adds the next location.
-    pub(super) fn push(&mut self, entries: impl IntoIterator<Item = u32>) {
+    pub(crate) fn push(&mut self, entries: impl IntoIterator<Item = u32>) {
         self.entries.extend(entries);
         self.starts.push(u32::try_from(self.entries.len()).expect("a profile holds fewer than 2^32 lines"));
     }

@@ -4,8 +4,8 @@ use flamelet_profile::{LocationId, Profile};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use crate::report::{Cost, Report};
-use crate::stacks::walk::{OpenFrame, Visitor, walk};
+use crate::report::Report;
+use crate::stacks::walk::shared_outer_frames;
 use crate::stacks::{NodeId, Nodes};
 
 /// How often a function was inlined into its callers.
@@ -40,17 +40,21 @@ pub(super) fn inlined(report: &Report, nodes: &Nodes, shown: &[NodeId], cutoff: 
     if !candidates.contains(&true) {
         return vec![Inlined::No; shown.len()];
     }
-    let mut ways = vec![(false, false); nodes.len()];
-    let mut calls =
-        Calls { is_shown: &is_shown, candidates: &candidates, known: FxHashMap::default(), open: Vec::new() };
-    let stacks = report.weighed().map(|(sample, cost)| (sample.stack, cost));
-    walk(&report.profile, &nodes.table, nodes.len(), stacks, &mut calls);
-    for ((_, node), call) in calls.known {
-        if call.weight.saturating_abs() >= cutoff {
-            let way = &mut ways[node as usize];
-            if call.is_inlined { way.0 = true } else { way.1 = true }
+    let frames = ShownFrames::of(&report.profile, nodes, &is_shown, &candidates);
+    let mut calls = Calls::default();
+    let mut last: &[LocationId] = &[];
+    for (sample, cost) in report.weighed() {
+        let stack = report.profile.stack(sample.stack);
+        let shared = shared_outer_frames(stack, last);
+        calls.leave_to(shared);
+        for &location in stack[..stack.len() - shared].iter().rev() {
+            calls.enter(frames.at(location));
         }
+        calls.sum = calls.sum.wrapping_add(cost.sum);
+        last = stack;
     }
+    calls.leave_to(0);
+    let ways = calls.ways(nodes.len(), cutoff);
     let mark = |&node: &NodeId| match ways[node as usize] {
         (true, true) => Inlined::Partly,
         (true, false) => Inlined::Yes,
@@ -70,46 +74,119 @@ fn ever_inlined(profile: &Profile, nodes: &Nodes, is_shown: &[bool]) -> Vec<bool
     ever
 }
 
+#[derive(Clone, Copy)]
+struct ShownFrame {
+    node: NodeId,
+    /// The node is inlined somewhere, so that its callers matter.
+    is_candidate: bool,
+    is_inlined: bool,
+}
+
+/// The frames of each location that stand for shown nodes, outermost first.
+struct ShownFrames {
+    /// Where the frames of each location start; has one element more than there are locations.
+    starts: Vec<u32>,
+    frames: Vec<ShownFrame>,
+}
+
+impl ShownFrames {
+    fn of(profile: &Profile, nodes: &Nodes, is_shown: &[bool], candidates: &[bool]) -> Self {
+        let (mut starts, mut frames) = (vec![0], Vec::new());
+        for row in 0..profile.locations().len() {
+            let entries = nodes.at(LocationId::from_index(row));
+            let shown = entries.iter().enumerate().rev().filter(|(_, node)| is_shown[**node as usize]);
+            frames.extend(shown.map(|(at, &node)| ShownFrame {
+                node,
+                is_candidate: candidates[node as usize],
+                is_inlined: at + 1 != entries.len(),
+            }));
+            starts.push(u32::try_from(frames.len()).expect("a profile holds fewer than 2^32 lines"));
+        }
+        Self { starts, frames }
+    }
+
+    #[inline]
+    fn at(&self, location: LocationId) -> &[ShownFrame] {
+        let row = location.index();
+        &self.frames[self.starts[row] as usize..self.starts[row + 1] as usize]
+    }
+}
+
 struct CandidateCall {
     weight: i64,
     is_inlined: bool,
 }
 
+/// A call of the current stack from a shown node to a candidate.
+struct OpenCall {
+    caller: NodeId,
+    node: NodeId,
+    is_inlined: bool,
+    /// How many shown frames are outside it.
+    depth: usize,
+    /// The weight of all stacks before the first with this call.
+    before: i64,
+}
+
 /// The calls from shown nodes to candidates, by caller and callee.
-struct Calls<'a> {
-    is_shown: &'a [bool],
-    candidates: &'a [bool],
+#[derive(Default)]
+struct Calls {
     known: FxHashMap<(NodeId, NodeId), CandidateCall>,
-    /// For each open frame its caller, if the call counts, and whether it was inlined.
-    open: Vec<(Option<NodeId>, bool)>,
+    /// The shown nodes of the current stack.
+    path: Vec<NodeId>,
+    /// Where the nodes of each location end in `path`.
+    ends: Vec<usize>,
+    open: Vec<OpenCall>,
+    /// The weight of all stacks so far. Only differences of it are used, so it may wrap around.
+    sum: i64,
 }
 
-impl Calls<'_> {
-    /// Returns the shown node that calls `frame`, if the call counts.
-    fn caller(&self, above: &[OpenFrame<Cost>], frame: &OpenFrame<Cost>) -> Option<NodeId> {
-        if !self.candidates[frame.entry as usize] {
-            return None;
+impl Calls {
+    /// Enters a location.
+    #[inline]
+    fn enter(&mut self, frames: &[ShownFrame]) {
+        for &frame in frames {
+            if frame.is_candidate {
+                self.call(frame);
+            }
+            self.path.push(frame.node);
         }
-        let shown = above.iter().rfind(|other| self.is_shown[other.entry as usize]);
-        let caller = shown.map(|other| other.entry).filter(|&caller| caller != frame.entry)?;
+        self.ends.push(self.path.len());
+    }
+
+    /// Opens the call of a candidate from the innermost shown node.
+    fn call(&mut self, ShownFrame { node, is_inlined, .. }: ShownFrame) {
+        let Some(&caller) = self.path.last().filter(|&&caller| caller != node) else { return };
         // A call that recursion repeats counts once.
-        let mut pairs = std::iter::zip(above, &self.open);
-        let is_repeated = !frame.is_first
-            && pairs.any(|(other, open)| other.entry == frame.entry && open.0 == Some(caller));
-        (!is_repeated).then_some(caller)
-    }
-}
-
-impl Visitor<Cost> for Calls<'_> {
-    fn enter(&mut self, above: &[OpenFrame<Cost>], frame: &OpenFrame<Cost>, is_inlined: bool) {
-        self.open.push((self.caller(above, frame), is_inlined));
+        if !self.open.iter().any(|open| open.node == node && open.caller == caller) {
+            self.open.push(OpenCall { caller, node, is_inlined, depth: self.path.len(), before: self.sum });
+        }
     }
 
-    fn leave(&mut self, frame: &OpenFrame<Cost>) {
-        let Some((Some(caller), is_inlined)) = self.open.pop() else { return };
-        let new = CandidateCall { weight: 0, is_inlined: true };
-        let call = self.known.entry((caller, frame.entry)).or_insert(new);
-        call.weight = call.weight.saturating_add(frame.weight.sum);
-        call.is_inlined &= is_inlined;
+    /// Leaves all locations but the outermost `locations`.
+    fn leave_to(&mut self, locations: usize) {
+        self.ends.truncate(locations);
+        let keep = self.ends.last().copied().unwrap_or(0);
+        self.path.truncate(keep);
+        while let Some(OpenCall { caller, node, is_inlined, before, .. }) =
+            self.open.pop_if(|open| open.depth >= keep)
+        {
+            let new = CandidateCall { weight: 0, is_inlined: true };
+            let call = self.known.entry((caller, node)).or_insert(new);
+            call.weight = call.weight.saturating_add(self.sum.wrapping_sub(before));
+            call.is_inlined &= is_inlined;
+        }
+    }
+
+    /// Returns for each node whether it was called inlined, and whether not.
+    fn ways(&self, nodes: usize, cutoff: i64) -> Vec<(bool, bool)> {
+        let mut ways = vec![(false, false); nodes];
+        for ((_, node), call) in &self.known {
+            if call.weight.saturating_abs() >= cutoff {
+                let way = &mut ways[*node as usize];
+                if call.is_inlined { way.0 = true } else { way.1 = true }
+            }
+        }
+        ways
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use flamelet_profile::{Budget, Limits};
+use flamelet_profile::{Budget, LabelSetId, Limits, Observed, Profile, ProfileBuilder, merge};
 use flamelet_store::{Options, Query, Reader, Writer, is_history};
 
 use crate::support::{SECOND, THEN, WINDOW, facts, read, read_window, sum, window, window_at};
@@ -219,4 +219,42 @@ fn totals_are_those_of_each_window_and_label() {
         let sum: i64 = of_window.map(|(_, _, sum)| sum).sum();
         assert_eq!(sum, window(number as u64).total(0), "window {number}");
     }
+}
+
+/// A window of two stacks, every third one with an observation that weighs more than the others.
+fn observed_window(number: i64, is_stated: bool) -> Profile {
+    let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
+    for stack in 0..2 {
+        let frames = [builder.named_frame(["one", "two"][stack as usize])];
+        let id = builder.stack(&frames);
+        let (count, heavy) = (number + stack + 2, if number % 3 == 0 { 9 } else { 1 });
+        let row = builder.sample(id, LabelSetId::EMPTY, &[count, (count - 1 + heavy) * 1000]);
+        let squares = (count - 1 + heavy * heavy) as f64 * 1e6;
+        if is_stated {
+            builder.observe(row, 1, Observed { count: count as f64, squares });
+        }
+    }
+    let header = builder.header_mut();
+    (header.time_nanos, header.duration_nanos) = (THEN + number * WINDOW, WINDOW);
+    builder.finish()
+}
+
+#[test]
+fn sums_rest_on_the_observations_of_their_windows() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut options = Options::default();
+    options.segment_span = Duration::from_secs(45);
+    let mut writer = Writer::open(folder.path(), options).expect("opened");
+    let windows: Vec<Profile> = (0..20).map(|number| observed_window(number, number < 15)).collect();
+    windows.iter().for_each(|window| writer.append("cpu", window).expect("written"));
+    drop(writer);
+    let stated = read(folder.path(), THEN, THEN + 15 * WINDOW).expect("there");
+    let expected = merge(&windows[..15].iter().collect::<Vec<_>>()).expect("merged");
+    let (found, expected) = (stated.total_observed(1), expected.total_observed(1));
+    assert_eq!(found.count, expected.count);
+    assert!((found.squares / expected.squares - 1.0).abs() < 1e-12, "{found:?} {expected:?}");
+    assert!(stated.observations.is_some_and(|observed| observed.value_type == 1 && observed.rows.len() == 2));
+    // Of a sum with a part that does not say, nothing is claimed.
+    let all = read(folder.path(), THEN, THEN + 20 * WINDOW).expect("there");
+    assert!(all.observations.is_none());
 }

@@ -45,11 +45,11 @@ pub struct Style {
     pub syntax: Syntax,
 }
 
-/// Names for the addresses that instructions refer to.
+/// Names of the addresses that instructions refer to.
 #[derive(Default)]
-pub(crate) struct Names(FxHashMap<u64, String>);
+pub(crate) struct TargetNames(FxHashMap<u64, String>);
 
-impl Names {
+impl TargetNames {
     /// Looks up the demangled names of the functions that start at exactly these addresses.
     fn of(file: &Elf<'_>, mut addresses: Vec<u64>) -> Self {
         addresses.sort_unstable();
@@ -89,8 +89,8 @@ pub fn range(bytes: &[u8], addresses: Range<u64>, style: Style) -> Result<Vec<In
 pub(crate) fn instructions(file: &Elf<'_>, addresses: Range<u64>, style: Style) -> Result<Vec<Instruction>> {
     let code = code(file, &addresses)?;
     // The first pass finds out which names are needed.
-    let bare = decode(file.architecture(), &code, addresses.start, style, &Names::default())?;
-    let names = Names::of(file, bare.iter().filter_map(|instruction| instruction.target).collect());
+    let bare = decode(file.architecture(), &code, addresses.start, style, &TargetNames::default())?;
+    let names = TargetNames::of(file, bare.iter().filter_map(|instruction| instruction.target).collect());
     decode(file.architecture(), &code, addresses.start, style, &names)
 }
 
@@ -99,7 +99,7 @@ fn decode(
     code: &[u8],
     address: u64,
     style: Style,
-    names: &Names,
+    names: &TargetNames,
 ) -> Result<Vec<Instruction>> {
     match architecture {
         Architecture::X86_64 => Ok(x86_64::decode(code, address, style.syntax, names)),
@@ -132,7 +132,7 @@ fn code(file: &Elf<'_>, addresses: &Range<u64>) -> Result<Vec<u8>> {
 }
 
 /// Appends the function's name to an address, if it is known.
-fn with_name(text: &mut String, target: Option<u64>, names: &Names) {
+fn with_name(text: &mut String, target: Option<u64>, names: &TargetNames) {
     if let Some(name) = target.and_then(|target| names.get(target)) {
         text.push_str(" <");
         text.push_str(name);

@@ -2,7 +2,7 @@
 
 use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter, IntelFormatter, OpKind};
 
-use crate::disassemble::{Instruction, Names, with_name};
+use crate::disassemble::{Instruction, TargetNames, with_name};
 
 /// The syntax of x86-64 instructions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub enum Syntax {
 }
 
 /// Decodes all of `code`. Bytes that are not an instruction become one `(bad)` each.
-pub(super) fn decode(code: &[u8], address: u64, syntax: Syntax, names: &Names) -> Vec<Instruction> {
+pub(super) fn decode(code: &[u8], address: u64, syntax: Syntax, names: &TargetNames) -> Vec<Instruction> {
     let mut formatter = formatter(syntax);
     let mut decoder = Decoder::with_ip(64, code, address, DecoderOptions::NONE);
     let mut instructions = Vec::new();
@@ -74,7 +74,7 @@ mod tests {
     fn known_instructions() {
         // push %rbp; mov %rsp,%rbp; call .+5+0x10; (bad); ret
         let code = [0x55, 0x48, 0x89, 0xe5, 0xe8, 0x10, 0, 0, 0, 0x06, 0xc3];
-        let decoded = decode(&code, 0x1000, Syntax::Att, &Names::default());
+        let decoded = decode(&code, 0x1000, Syntax::Att, &TargetNames::default());
         let rows: Vec<(u64, usize, &str)> =
             decoded.iter().map(|row| (row.address, row.length, row.text.as_str())).collect();
         let expected = [
@@ -86,6 +86,6 @@ mod tests {
         ];
         assert_eq!(rows, expected);
         assert_eq!(decoded[2].target, Some(0x1019));
-        assert_eq!(decode(&code, 0, Syntax::Intel, &Names::default())[1].text, "mov rbp,rsp");
+        assert_eq!(decode(&code, 0, Syntax::Intel, &TargetNames::default())[1].text, "mov rbp,rsp");
     }
 }

@@ -8,6 +8,7 @@ use crate::demangle::Demangle;
 use crate::dwarf::{DebugSections, DwarfFrame, Lookup, NoSplitFiles, SplitFiles, UnitIndex};
 use crate::elf::Elf;
 use crate::frame::Frame;
+use crate::go::GoSections;
 use crate::image::Image;
 use crate::limits::{Limits, Patience};
 use crate::names::{FunctionNames, NameTable};
@@ -34,7 +35,12 @@ pub fn frames_in_elf(bytes: &[u8], addresses: &[u64], limits: Limits) -> Result<
     let mut sorted = addresses.to_vec();
     sorted.sort_unstable();
     sorted.dedup();
-    let parts = Parts { with_debug_info: Some(&binary), supplement: None, with_symbols: vec![&binary] };
+    let parts = Parts {
+        with_debug_info: Some(&binary),
+        supplement: None,
+        with_symbols: vec![&binary],
+        go: Some(&binary),
+    };
     let mut names = NameTable::new(Demangle::Full);
     let batch = parts.resolve(&sorted, &mut None, &NoSplitFiles, &mut names, limits);
     let frames = addresses.iter().map(|address| {
@@ -52,6 +58,8 @@ pub(crate) struct Parts<'f, 'd> {
     pub(crate) supplement: Option<&'f Elf<'d>>,
     /// The files with symbol tables, the best first.
     pub(crate) with_symbols: Vec<&'f Elf<'d>>,
+    /// The binary, which has a table of its own if it is a Go program.
+    pub(crate) go: Option<&'f Elf<'d>>,
 }
 
 impl Parts<'_, '_> {
@@ -72,6 +80,9 @@ impl Parts<'_, '_> {
                 Ok(frames) => described = frames,
                 Err(error) => warnings.push(error.to_string()),
             }
+        }
+        if let Err(error) = self.look_into_go_table(addresses, &mut described, names, &patience) {
+            warnings.push(error.to_string());
         }
         let symbols = self.find_symbols(addresses, &described, &patience, &mut warnings);
         let rows = described.into_iter().zip(symbols);
@@ -99,6 +110,30 @@ impl Parts<'_, '_> {
         };
         let lookup = Lookup { dwarf: &dwarf, index: &index, split, patience };
         Ok(lookup.frames(addresses, names, warnings))
+    }
+
+    /// Adds what Go's own table has about addresses without debug information.
+    fn look_into_go_table(
+        &self,
+        addresses: &[u64],
+        described: &mut [Vec<DwarfFrame>],
+        names: &mut NameTable,
+        patience: &Patience,
+    ) -> Result<()> {
+        let Some(file) = self.go.filter(|_| described.iter().any(Vec::is_empty)) else { return Ok(()) };
+        let Some(sections) = GoSections::load(file, patience)? else { return Ok(()) };
+        let Some(table) = sections.table() else { return Ok(()) };
+        for (&address, frames) in addresses.iter().zip(described).filter(|(_, frames)| frames.is_empty()) {
+            frames.extend(table.find(address, patience)?.map(|found| DwarfFrame {
+                names: Some(names.function(found.name)),
+                has_short_name: false,
+                file: names.string(&String::from_utf8_lossy(found.file)),
+                start_line: found.start_line,
+                line: found.line,
+                column: 0,
+            }));
+        }
+        Ok(())
     }
 
     /// Returns the symbols at those addresses whose function is not known well.

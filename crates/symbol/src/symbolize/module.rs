@@ -233,6 +233,10 @@ impl KnownModule {
     pub(super) fn forget_answers(&mut self) {
         self.answers = FxHashMap::default();
         self.answer_memory = 0;
+    }
+
+    /// Forgets where the units of the debug information are, which takes a while to find out.
+    pub(super) fn forget_index(&mut self) {
         if let SymbolSource::Files(files) = &mut self.source {
             files.index = None;
         }
@@ -277,6 +281,7 @@ impl Files {
             with_debug_info,
             supplement: supplement.as_ref(),
             with_symbols: [&debug, &binary, &mini].into_iter().flatten().collect(),
+            go: binary.as_ref(),
         };
         let mut index = self.index.take();
         let resolved = parts.resolve(addresses, &mut index, &*self, names, limits);

@@ -160,8 +160,9 @@ fn mark(mapping: &mut Mapping, report: &MappingSummary, has_debug_info: bool) {
     }
     mapping.symbols = MappingSymbols {
         functions: true,
-        filenames: mapping.symbols.filenames || has_debug_info,
-        line_numbers: mapping.symbols.line_numbers || has_debug_info,
+        // A stripped Go program has lines, too.
+        filenames: mapping.symbols.filenames || has_debug_info || report.with_lines > 0,
+        line_numbers: mapping.symbols.line_numbers || has_debug_info || report.with_lines > 0,
         inline_frames: mapping.symbols.inline_frames || has_debug_info,
     };
 }

@@ -71,7 +71,8 @@ impl Symbolizer {
         self.shrink_to(self.options.limits.memory);
     }
 
-    /// Drops the least recently used modules until the cache takes at most about `bytes`.
+    /// Drops answers about the least recently used modules until the cache takes at most about `bytes`, then what helps
+    /// to find others.
     pub fn shrink_to(&mut self, bytes: u64) {
         let limit = usize::try_from(bytes).unwrap_or(usize::MAX);
         if self.memory() <= limit {
@@ -82,12 +83,14 @@ impl Symbolizer {
         by_age.sort_unstable_by_key(|&(age, _)| age);
         // The names are shared, so the memory they take is only known once they are dropped.
         self.names = NameTable::new(self.options.demangle);
-        for (_, name) in by_age {
-            if self.memory() <= limit {
-                break;
-            }
-            if let Some(module) = self.modules.get_mut(&name) {
-                module.forget_answers();
+        for forget in [KnownModule::forget_answers, KnownModule::forget_index] {
+            for (_, name) in &by_age {
+                if self.memory() <= limit {
+                    return;
+                }
+                if let Some(module) = self.modules.get_mut(name) {
+                    forget(module);
+                }
             }
         }
     }

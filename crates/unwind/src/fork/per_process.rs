@@ -1,8 +1,8 @@
 //! Values that the child of a fork does not share with its parent.
 
-use super::this_process;
+use super::{forks, register, this_process};
 use std::ptr;
-use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
 /// A value that each process makes for itself when it first asks for it, also after a fork. A parent's value is never
 /// freed in a child: threads that do not exist there may have left it half changed. It records whose it is, because
@@ -16,6 +16,8 @@ pub struct PerProcess<T> {
 struct Made<T> {
     /// The process that it belongs to; 0 when it is certainly the parent's.
     process: AtomicI32,
+    /// How many forks were counted when it became that process' value.
+    forks: AtomicU32,
     value: T,
 }
 
@@ -36,6 +38,20 @@ impl<T: Send + Sync> PerProcess<T> {
         }
     }
 
+    /// Returns the same as [`PerProcess::get`] without a system call, for what is asked for all the time. The child of a
+    /// bare `clone`, which runs no handlers of a fork, shares the parent's value.
+    pub fn get_quick(&self, make: impl FnOnce(bool) -> T) -> &T {
+        let known = self.made.load(Ordering::Acquire);
+        // SAFETY: null, or from a box that `replace` made and that lives as long as `self`.
+        match unsafe { known.as_ref() } {
+            Some(made) if made.forks.load(Ordering::Relaxed) == forks() => &made.value,
+            _ => {
+                register();
+                self.replace(known, make(!known.is_null()))
+            }
+        }
+    }
+
     /// Returns the value that is there, whichever process it belongs to.
     pub fn known(&self) -> Option<&T> {
         // SAFETY: null, or from a box that `replace` made and that lives as long as `self`.
@@ -44,25 +60,27 @@ impl<T: Send + Sync> PerProcess<T> {
 
     /// In the child of a fork: keeps the parent's value as the child's. Async-signal-safe.
     pub fn adopt(&self) {
-        self.set_process(this_process());
+        self.set_process(this_process(), forks());
     }
 
     /// In the child of a fork: the parent's value is not the child's, even if they have the same number in namespaces
     /// of their own. Async-signal-safe.
     pub fn disown(&self) {
-        self.set_process(0);
+        self.set_process(0, u32::MAX);
     }
 
-    fn set_process(&self, process: i32) {
+    fn set_process(&self, process: i32, forks: u32) {
         // SAFETY: null, or from a box that `replace` made and that lives as long as `self`.
         if let Some(made) = unsafe { self.made.load(Ordering::Acquire).as_ref() } {
             made.process.store(process, Ordering::SeqCst);
+            made.forks.store(forks, Ordering::SeqCst);
         }
     }
 
     #[cold]
     fn replace(&self, known: *mut Made<T>, value: T) -> &T {
-        let new = Box::into_raw(Box::new(Made { process: AtomicI32::new(this_process()), value }));
+        let (process, forks) = (AtomicI32::new(this_process()), AtomicU32::new(forks()));
+        let new = Box::into_raw(Box::new(Made { process, forks, value }));
         match self.made.compare_exchange(known, new, Ordering::AcqRel, Ordering::Acquire) {
             // SAFETY: just made, and from now on it lives as long as `self`.
             Ok(_) => unsafe { &(*new).value },
@@ -113,6 +131,18 @@ mod tests {
         }));
         NUMBER.disown();
         assert_eq!(*NUMBER.get(|_| 3), 3);
+    }
+
+    #[test]
+    fn a_child_makes_its_own_without_asking_for_its_number() {
+        static NUMBER: PerProcess<i32> = PerProcess::new();
+        assert_eq!(*NUMBER.get_quick(|has_parent| 1 + i32::from(has_parent)), 1);
+        assert_eq!((*NUMBER.get_quick(|_| 7), *NUMBER.get(|_| 8)), (1, 1), "made once");
+        assert!(holds_in_child(|| {
+            let own = *NUMBER.get_quick(|has_parent| 10 + i32::from(has_parent));
+            own == 11 && *NUMBER.get_quick(|_| 9) == 11
+        }));
+        assert_eq!(*NUMBER.get_quick(|_| 7), 1, "the parent keeps its own");
     }
 
     #[test]

@@ -67,9 +67,9 @@ pub fn modules() -> Arc<Modules> {
 #[cfg(target_os = "linux")]
 #[inline]
 pub fn unwind(registers: &Registers, frames: &mut [u64]) -> Unwound {
-    let reader = published::Reader::enter();
+    let visit = published::Visit::enter();
     let mut memory = stack::LiveStack::new(registers.sp);
-    crate::walk(reader.modules(), registers, &mut memory, frames)
+    crate::walk(visit.modules(), registers, &mut memory, frames)
 }
 
 /// Prefetches what [`unwind`] needs, so that it is on its way to the cache while the caller does something else.

@@ -51,7 +51,7 @@ struct Owner {
 }
 
 /// A visit to the published modules.
-pub(super) struct Reader {
+pub(super) struct Visit {
     modules: *const Modules,
 }
 
@@ -64,7 +64,7 @@ pub(super) fn fetch_ahead() {
     fetch(PUBLISHED.modules.load(Ordering::Relaxed));
 }
 
-impl Reader {
+impl Visit {
     /// Enters. Async-signal-safe.
     #[inline]
     pub(super) fn enter() -> Self {
@@ -80,7 +80,7 @@ impl Reader {
     }
 }
 
-impl Drop for Reader {
+impl Drop for Visit {
     #[inline]
     fn drop(&mut self) {
         PUBLISHED.readers.fetch_sub(1, Ordering::SeqCst);

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -24,7 +25,12 @@ impl Drop for Example {
 impl Example {
     /// Starts it with `arguments` and with changes to its environment.
     pub(crate) fn start(arguments: &[&str], environment: &[(&str, &str)]) -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_axum-service"))
+        Self::start_program(Path::new(env!("CARGO_BIN_EXE_axum-service")), arguments, environment)
+    }
+
+    /// Starts a copy of it.
+    pub(crate) fn start_program(program: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
+        let mut process = Command::new(program)
             .args(["--listen", "127.0.0.1:0"])
             .args(arguments)
             .envs(environment.iter().copied())
@@ -35,6 +41,12 @@ impl Example {
         BufReader::new(process.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
         let address = line.strip_prefix("listening on http://").and_then(|rest| rest.split('/').next());
         Self { address: address.expect("an address").to_owned(), process }
+    }
+
+    /// Returns the address of a path.
+    #[allow(dead_code, reason = "not every test needs it")]
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
     }
 
     /// Sends a request with these `headers`, each a line, and leaves the answer to the caller.

@@ -1,8 +1,14 @@
 //! What makes a thread interrupt itself while it uses CPU time. Each engine has its own file.
 
 mod perf;
+mod posix_timer;
 mod setitimer;
+mod starts;
 mod timer;
+
+pub(super) use starts::forget_parent;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub use starts::pthread_create;
 
 use super::options::{Engine as Choice, Signal};
 use crate::threads::Tid;
@@ -16,6 +22,15 @@ pub(super) trait Engine: Send {
     /// Follows threads that started or ended, and switches to another period. Called as often as the
     /// [pace](super::pace) of looks says. Returns how many threads are new.
     fn update(&mut self, period_nanos: u64) -> usize;
+
+    /// Samples the thread `tid`, which calls this before anything else, from now on. Without this, it is found by the
+    /// next update.
+    fn thread_began(&mut self, _tid: Tid) {}
+
+    /// Returns whether threads make their timers themselves as they start, so that there is little to look for.
+    fn hears_of_threads(&self) -> bool {
+        false
+    }
 
     /// Sends no signals until the next update, if the engine can: no handler of ours would take them.
     fn rest(&mut self) {}

@@ -13,9 +13,15 @@
 //!
 //! What a thread uses between the last tick that found it running and its end is never seen: half a tick on average.
 //! To make up for it, a timer counts from that much before the moment it is made.
+//!
+//! A thread that is announced when it begins may live for less than a tick. So the first tick that finds it running
+//! stands for a whole tick, whatever its age: then the expected weight of a thread is the time it used, however short.
+//!
+//! Where the program lets threads make their timers themselves as they start (`starts`), looking is for the others only.
 
-use super::Engine;
-use crate::cpu::handler::{self, TimerTag};
+use super::posix_timer::{Timer, clock_of, is_alive, tick_nanos};
+use super::{Engine, starts};
+use crate::cpu::handler;
 use crate::cpu::options::Engine as Choice;
 use crate::threads::{self, Listed, Tid};
 use rustc_hash::FxHashMap;
@@ -30,6 +36,10 @@ pub(super) struct Timers {
     unreached: usize,
     listing: threads::Listing,
     listed: Vec<Listed>,
+    /// The threads that have made their timers themselves.
+    self_armed: Vec<Tid>,
+    /// Where threads make their timers themselves: those that had none at the last look. They may have been about to.
+    strangers: Vec<Tid>,
     /// When the last listing began, on the monotonic clock.
     listed_at: u64,
     random: u64,
@@ -54,12 +64,15 @@ impl Timers {
             unreached: 0,
             listing: threads::Listing::open()?,
             listed: Vec::new(),
+            self_armed: Vec::new(),
+            strangers: Vec::new(),
             listed_at: crate::clock::monotonic_nanos(),
             tick_nanos: tick_nanos(),
             random: crate::clock::monotonic_nanos() | 1,
         };
         // At least the thread that starts the engine must get a timer.
         Timer::new(threads::this_thread(), period_nanos, u64::MAX >> 8)?;
+        starts::begin(period_nanos.max(timers.tick_nanos), timers.tick_nanos);
         timers.arm_all(true);
         Ok(timers)
     }
@@ -78,23 +91,42 @@ impl Timers {
         // A listing may leave out a living thread: it continues by position while other threads end.
         let is_listed = |tid: &Tid| self.listed.binary_search_by_key(tid, |thread| thread.tid).is_ok();
         let is_there = |tid: &Tid| is_listed(tid) || is_alive(*tid);
-        self.by_thread.retain(|tid, _| is_there(tid));
+        starts::list(&mut self.self_armed, is_there);
+        let is_self_armed = |tid: &Tid| self.self_armed.binary_search(tid).is_ok();
+        self.by_thread.retain(|tid, _| is_there(tid) && !is_self_armed(tid));
         self.owed.retain(|tid, _| is_there(tid));
         self.unreached = 0;
         let known = self.by_thread.len();
-        let collector = handler::collector();
+        let before = std::mem::take(&mut self.strangers);
         for at in 0..self.listed.len() {
             let thread = self.listed[at];
-            if thread.tid != collector {
+            if !self.is_followed_elsewhere(thread.tid, born_after.map(|_| &before[..])) {
                 self.follow_one(thread, born_after);
             }
         }
         self.by_thread.len().saturating_sub(known)
     }
 
+    /// Returns whether a thread needs no timer from here: it is the collector, has made one itself, or is about to. Those
+    /// that were no different at the last look, `before`, never will.
+    fn is_followed_elsewhere(&mut self, tid: Tid, before: Option<&[Tid]>) -> bool {
+        if tid == handler::collector() || self.self_armed.binary_search(&tid).is_ok() {
+            return true;
+        }
+        let Some(before) = before.filter(|_| starts::is_installed()) else { return false };
+        if self.by_thread.contains_key(&tid) || before.binary_search(&tid).is_ok() {
+            return false;
+        }
+        self.strangers.push(tid);
+        true
+    }
+
     fn follow_one(&mut self, thread: Listed, born_after: Option<u64>) {
         let mut born_after = born_after;
-        if let Some(armed) = self.by_thread.get(&thread.tid) {
+        if let Some(armed) = self.by_thread.get_mut(&thread.tid) {
+            if armed.folder == UNLISTED {
+                armed.folder = thread.folder;
+            }
             if armed.folder == thread.folder {
                 return;
             }
@@ -142,9 +174,28 @@ impl Timers {
     }
 }
 
+/// The folder of a thread that announced itself and was not listed yet.
+const UNLISTED: u64 = u64::MAX;
+
 impl Engine for Timers {
     fn choice(&self) -> Choice {
         Choice::Timer
+    }
+
+    fn thread_began(&mut self, tid: Tid) {
+        if self.period_nanos == 0 {
+            return;
+        }
+        self.owed.remove(&tid);
+        // There is one look a tick at most, and each stands for a tick at least.
+        let period_nanos = self.period_nanos.max(self.tick_nanos);
+        let first = match self.random_below(period_nanos) {
+            phase if phase < self.tick_nanos => 1,
+            phase => phase - self.random_below(self.tick_nanos),
+        };
+        let Ok(timer) = Timer::new(tid, period_nanos, first) else { return };
+        let cpu_nanos = crate::clock::read(clock_of(tid));
+        self.by_thread.insert(tid, Armed { folder: UNLISTED, cpu_nanos, _timer: timer });
     }
 
     fn update(&mut self, period_nanos: u64) -> usize {
@@ -153,16 +204,23 @@ impl Engine for Timers {
             // Signals carry their timer's period, so those under way keep their meaning.
             self.by_thread.clear();
             self.period_nanos = period_nanos;
+            starts::end();
+            starts::begin(period_nanos.max(self.tick_nanos), self.tick_nanos);
         }
         let new = self.arm_all(is_change);
         if is_change { 0 } else { new }
     }
 
     fn threads(&self) -> usize {
-        self.by_thread.len()
+        self.by_thread.len() + self.self_armed.len()
+    }
+
+    fn hears_of_threads(&self) -> bool {
+        starts::is_installed()
     }
 
     fn rest(&mut self) {
+        starts::end();
         self.by_thread.clear();
         self.owed.clear();
         // The next update is like a start: what threads use until then is not sampled.
@@ -175,6 +233,12 @@ impl Engine for Timers {
 
     fn take_owed(&mut self, tid: Tid) -> u64 {
         if self.owed.is_empty() { 0 } else { self.owed.remove(&tid).unwrap_or(0) }
+    }
+}
+
+impl Drop for Timers {
+    fn drop(&mut self) {
+        starts::end();
     }
 }
 
@@ -198,72 +262,6 @@ impl Due {
             }
             None => Self { after_nanos: first - now, owed_nanos: 0 },
         }
-    }
-}
-
-/// The kernel's number for the CPU clock of any thread of this process.
-fn clock_of(tid: Tid) -> libc::clockid_t {
-    (!tid << 3) | 6
-}
-
-/// Returns whether this process has such a thread, by whether its clock exists.
-fn is_alive(tid: Tid) -> bool {
-    // SAFETY: only asks whether the clock exists; with a null pointer nothing is written.
-    unsafe { libc::clock_getres(clock_of(tid), std::ptr::null_mut()) == 0 }
-}
-
-/// A kernel timer, deleted when dropped.
-struct Timer(libc::timer_t);
-
-// SAFETY: a timer id is a number for the kernel, good on any thread of the process.
-unsafe impl Send for Timer {}
-
-impl Timer {
-    /// A timer that expires when the thread has used `after_nanos`, and every `period_nanos` from then on.
-    fn new(tid: Tid, period_nanos: u64, after_nanos: u64) -> io::Result<Self> {
-        let value = TimerTag { period_nanos }.pack();
-        // SAFETY: plain C structures, for which zeros are good, filled in; they outlive the calls.
-        unsafe {
-            let mut event: libc::sigevent = std::mem::zeroed();
-            event.sigev_signo = handler::signal();
-            event.sigev_value = libc::sigval { sival_ptr: value as *mut libc::c_void };
-            event.sigev_notify = libc::SIGEV_THREAD_ID;
-            event.sigev_notify_thread_id = tid;
-            let mut id: libc::timer_t = std::ptr::null_mut();
-            if libc::timer_create(clock_of(tid), &raw mut event, &raw mut id) != 0 {
-                return Err(io::Error::last_os_error());
-            }
-            let timer = Self(id);
-            let mut times: libc::itimerspec = std::mem::zeroed();
-            times.it_interval = timespec(period_nanos);
-            times.it_value = timespec(after_nanos.max(1));
-            if libc::timer_settime(timer.0, 0, &raw const times, std::ptr::null_mut()) != 0 {
-                return Err(io::Error::last_os_error());
-            }
-            Ok(timer)
-        }
-    }
-}
-
-impl Drop for Timer {
-    fn drop(&mut self) {
-        // SAFETY: the id came from `timer_create` and is deleted once.
-        unsafe { libc::timer_delete(self.0) };
-    }
-}
-
-/// The time between two ticks of the kernel.
-fn tick_nanos() -> u64 {
-    let mut resolution = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes to the structure above. The coarse clock advances at every tick.
-    unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &raw mut resolution) };
-    u64::try_from(resolution.tv_nsec).unwrap_or(0).clamp(1_000_000, 10_000_000)
-}
-
-fn timespec(nanos: u64) -> libc::timespec {
-    libc::timespec {
-        tv_sec: (nanos / 1_000_000_000) as libc::time_t,
-        tv_nsec: (nanos % 1_000_000_000) as libc::c_long,
     }
 }
 
@@ -312,6 +310,22 @@ mod tests {
         }
         timers.follow(Some(timers.listed_at));
         assert!(!timers.by_thread.contains_key(&tid), "it ended");
+    }
+
+    #[test]
+    fn a_thread_that_announces_itself_has_one_timer() {
+        let mut timers = timers();
+        let this = threads::this_thread();
+        timers.by_thread.remove(&this);
+        timers.thread_began(this);
+        let armed_at = timers.by_thread[&this].cpu_nanos;
+        timers.update(MILLI);
+        let armed = &timers.by_thread[&this];
+        assert!(armed.cpu_nanos == armed_at && armed.folder != UNLISTED, "the same timer, now listed");
+        assert_eq!(timers.take_owed(this), 0);
+        timers.rest();
+        timers.thread_began(this);
+        assert!(timers.by_thread.is_empty(), "the engine rests");
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod hooks;
 pub use control::{Mallctl, Statistics};
 
 use super::Options;
+use super::interval::nearest_power;
 use super::thread::{self, Inside};
 use super::tracker::Tracker;
 use crate::{Error, ErrorKind, Result};
@@ -50,6 +51,14 @@ impl Conf {
     /// Makes another configuration.
     pub const fn new(text: &'static CStr) -> Self {
         Self(text.as_ptr())
+    }
+
+    /// Makes a configuration from a text that ends with a zero byte, and has no other; fails to compile otherwise.
+    pub const fn literal(text: &'static str) -> Self {
+        match CStr::from_bytes_with_nul(text.as_bytes()) {
+            Ok(text) => Self::new(text),
+            Err(_) => panic!("the configuration of jemalloc contains a zero byte"),
+        }
     }
 }
 
@@ -189,20 +198,7 @@ pub(super) fn comments() -> Option<String> {
     Some(format!("flamelet: {statistics}"))
 }
 
-fn nearest_power(mean: u64) -> usize {
-    let below = mean.max(1).ilog2();
-    (below + u32::from(mean - (1 << below) > (1 << below) / 2)) as usize
-}
-
 fn refused(what: &str, code: i32) -> Error {
     let error = std::io::Error::from_raw_os_error(code);
     Error::new(ErrorKind::Denied, format!("jemalloc rejected {what}: {error}"))
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn the_nearest_power_of_two() {
-        assert_eq!([1, 2, 3, 512 << 10, 600_000, 1_000_000].map(super::nearest_power), [0, 1, 1, 19, 19, 20]);
-    }
 }

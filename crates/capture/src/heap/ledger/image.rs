@@ -86,7 +86,7 @@ pub(in super::super) struct Image {
 
 impl Image {
     pub(in super::super) fn read<W: Words + ?Sized>(words: &W) -> Result<Self> {
-        let reader = Reader::new(words)?;
+        let reader = ImageReader::new(words)?;
         let mut image = Self {
             fields: (0..HEADER_WORDS).map(|at| words.word(at)).collect(),
             modules: reader.modules(),
@@ -106,7 +106,12 @@ impl Image {
         Ok(image)
     }
 
-    fn keep_record<W: Words + ?Sized>(&mut self, reader: &Reader<'_, W>, section: Section, id: RecordId) {
+    fn keep_record<W: Words + ?Sized>(
+        &mut self,
+        reader: &ImageReader<'_, W>,
+        section: Section,
+        id: RecordId,
+    ) {
         let key = (section as usize, id);
         if id == RecordId::NONE || self.records.contains_key(&key) {
             return;
@@ -152,12 +157,12 @@ struct Extent {
     used: usize,
 }
 
-struct Reader<'a, W: ?Sized> {
+struct ImageReader<'a, W: ?Sized> {
     words: &'a W,
     extents: [Extent; Section::ALL.len()],
 }
 
-impl<'a, W: Words + ?Sized> Reader<'a, W> {
+impl<'a, W: Words + ?Sized> ImageReader<'a, W> {
     fn new(words: &'a W) -> Result<Self> {
         if words.count() < HEADER_WORDS {
             return Err(Error::new(ErrorKind::Truncated, "too short for a flamelet heap ledger"));

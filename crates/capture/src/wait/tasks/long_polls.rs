@@ -5,8 +5,10 @@
 
 use std::cell::Cell;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
+
+use flamelet_unwind::fork;
 
 use super::super::delays::{Delays, StackNumber, Weight};
 use super::super::{Rows, stacks};
@@ -17,8 +19,29 @@ use crate::{clock, own_threads, threads};
 pub const DEFAULT_THRESHOLD: u64 = 10_000_000;
 
 static THRESHOLD: AtomicU64 = AtomicU64::new(DEFAULT_THRESHOLD);
-static COUNT: AtomicU64 = AtomicU64::new(0);
 static NANOS: AtomicU64 = AtomicU64::new(0);
+static LENGTHS: [AtomicU64; BOUNDS.len() + 1] = [const { AtomicU64::new(0) }; BOUNDS.len() + 1];
+
+/// Long polls are counted by their length: up to each of these, and longer than the last.
+pub const BOUNDS: [Duration; 12] = {
+    const fn millis(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+    [
+        millis(1),
+        millis(2),
+        millis(5),
+        millis(10),
+        millis(20),
+        millis(50),
+        millis(100),
+        millis(200),
+        millis(500),
+        millis(1_000),
+        millis(2_000),
+        millis(5_000),
+    ]
+};
 static TABLE: OnceLock<Option<Delays>> = OnceLock::new();
 
 /// How many threads can poll at a time and be watched.
@@ -125,8 +148,8 @@ fn count(poll: &Poll<'_>, slot: Option<&Slot>) {
     let stack = if is_of_this_poll { StackNumber::from_raw(taken as u32) } else { StackNumber::NONE };
     let running = poll.end.saturating_sub(poll.start);
     let labels = poll.labels.with([("cause", cause(poll, running))]);
-    COUNT.fetch_add(1, Ordering::Relaxed);
     NANOS.fetch_add(running, Ordering::Relaxed);
+    LENGTHS[place(running)].fetch_add(1, Ordering::Relaxed);
     table.add_labelled(stack, StackNumber::NONE, &labels, Weight::times(running, 1));
 }
 
@@ -141,7 +164,7 @@ fn cause(poll: &Poll<'_>, running: u64) -> &'static str {
 }
 
 fn table() -> Option<&'static Delays> {
-    TABLE.get_or_init(|| Delays::new().ok()).as_ref()
+    Delays::in_cell(&TABLE)
 }
 
 /// Returns where polls have taken long, and for how long.
@@ -149,9 +172,19 @@ pub fn snapshot() -> Rows {
     TABLE.get().and_then(Option::as_ref).map(Delays::snapshot).unwrap_or_default()
 }
 
-/// Returns how many polls have taken long, and for how many nanoseconds together.
-pub fn totals() -> (u64, u64) {
-    (COUNT.load(Ordering::Relaxed), NANOS.load(Ordering::Relaxed))
+/// Returns for how many nanoseconds together polls have taken long.
+pub fn nanos() -> u64 {
+    NANOS.load(Ordering::Relaxed)
+}
+
+/// Returns how many polls of each length have taken long: for each of the [`BOUNDS`] those that took no longer than it and
+/// longer than the one before, and those that took longer than the last.
+pub fn lengths() -> [u64; BOUNDS.len() + 1] {
+    LENGTHS.each_ref().map(|count| count.load(Ordering::Relaxed))
+}
+
+fn place(nanos: u64) -> usize {
+    BOUNDS.partition_point(|bound| *bound < Duration::from_nanos(nanos))
 }
 
 /// Sets after how many nanoseconds a poll has taken long; at least 1 ms.
@@ -159,15 +192,23 @@ pub fn set_threshold(nanos: u64) {
     THRESHOLD.store(nanos.max(1_000_000), Ordering::Relaxed);
 }
 
-/// Starts to watch, once. Without it, polls are counted without their stacks.
+/// Starts to watch, once in each process. Without it, polls are counted without their stacks.
+#[inline]
 pub(super) fn watch() {
-    static STARTED: OnceLock<()> = OnceLock::new();
-    STARTED.get_or_init(|| {
-        if stacks::prepare().is_ok() && table().is_some() {
-            // Without a thread, there are no stacks.
-            drop(own_threads::spawn("flamelet-polls", watch_all));
-        }
-    });
+    /// In which process it was started, as the number of its forks and one.
+    static STARTED: AtomicU32 = AtomicU32::new(0);
+    let this = fork::forks().wrapping_add(1);
+    if STARTED.load(Ordering::Relaxed) != this && STARTED.swap(this, Ordering::Relaxed) != this {
+        start_watching();
+    }
+}
+
+#[cold]
+fn start_watching() {
+    if stacks::prepare().is_ok() && table().is_some() {
+        // Without a thread, there are no stacks.
+        drop(own_threads::spawn("flamelet-polls", watch_all));
+    }
 }
 
 fn watch_all() {
@@ -207,5 +248,18 @@ fn take(slot: &Slot, since: u64) {
     {
         let stack = u64::from(table.stack(&frames).raw());
         slot.stack.store((since & 0xffff_ffff) << 32 | stack, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_length_has_its_place() {
+        let millis = |millis: u64| place(millis * 1_000_000);
+        assert_eq!([1, 2, 10, 11, 5_000, 5_001].map(millis), [0, 1, 3, 4, 11, 12]);
+        assert_eq!((place(0), place(u64::MAX)), (0, BOUNDS.len()));
+        assert!(BOUNDS.is_sorted());
     }
 }

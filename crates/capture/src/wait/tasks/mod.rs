@@ -13,7 +13,7 @@
 //! ```
 //!
 //! All of a task's time is in one of the four parts, which add up to its age. Polls are sampled: all of them where there
-//! are few, and one in a power of two where a thread polls so often that unwinding would cost more than a percent; each
+//! are few, and one in a power of two where a thread polls so often that unwinding would cost more than half a percent; each
 //! then stands for as many.
 //!
 //! # Why no wake-up is lost
@@ -23,6 +23,7 @@
 //! still the same (`will_wake`), so whichever waker a future has kept, it wakes what the executor's own would wake.
 
 pub mod long_polls;
+mod off_cpu;
 mod pace;
 mod registry;
 mod state;
@@ -43,13 +44,11 @@ static AWAITS: OnceLock<Option<Delays>> = OnceLock::new();
 
 /// Returns the table of await points; `None` if there is no memory for it.
 fn awaits() -> Option<&'static Delays> {
-    AWAITS
-        .get_or_init(|| {
-            // Without modules, stacks are short; the next profile learns them.
-            let _ = loaded_modules::refresh();
-            Delays::new().ok()
-        })
-        .as_ref()
+    if AWAITS.get().is_none() {
+        // Without modules, stacks are short; the next profile learns them.
+        let _ = loaded_modules::refresh();
+    }
+    Delays::in_cell(&AWAITS)
 }
 
 /// Returns how long tasks have awaited, by await point. Empty if there was no task yet.

@@ -7,37 +7,58 @@ use crate::tables::{mix, next_random};
 /// The chance is adapted once in this time.
 const WINDOW: u64 = 10_000_000;
 
-/// So many samples in a window cost less than a percent of it.
-const MANY: u32 = 32;
-const FEW: u32 = 8;
+/// So many samples in a window cost less than half a percent of it.
+const MANY: u64 = 8;
+
+/// What a thread may sample beyond that at once, if it has not sampled much of late: so that the tasks that a service makes
+/// when it starts are all seen, though they may never be polled again.
+const CREDIT: u64 = 4096;
 
 /// At least one poll in so many is sampled.
 const RAREST: u32 = 1 << 16;
 
-struct Pace {
+/// The pace of one kind of samples on one thread.
+pub(super) struct Pace {
     /// One less than how many polls a sample stands for.
     mask: Cell<u32>,
-    taken: Cell<u32>,
-    window_ends: Cell<u64>,
+    taken: Cell<u64>,
+    /// What may be sampled beyond the usual.
+    credit: Cell<u64>,
+    window: Cell<u64>,
     random: Cell<u64>,
 }
 
 thread_local! {
-    static PACE: Pace = const {
-        Pace { mask: Cell::new(0), taken: Cell::new(0), window_ends: Cell::new(0), random: Cell::new(0) }
-    };
+    static POLLS: Pace = const { Pace::new() };
+    static BIRTHS: Pace = const { Pace::new() };
 }
 
 /// Decides about a poll that starts `now`; returns how many polls it stands for if it is sampled.
 #[inline]
 pub(super) fn sample(now: u64) -> Option<u64> {
-    PACE.with(|pace| pace.sample(now))
+    POLLS.with(|pace| pace.sample(now))
+}
+
+/// Decides whether the stack of a task that is made `now` is kept.
+#[inline]
+pub(super) fn sample_birth(now: u64) -> bool {
+    BIRTHS.with(|pace| pace.sample(now)).is_some()
 }
 
 impl Pace {
+    const fn new() -> Self {
+        Self {
+            mask: Cell::new(0),
+            taken: Cell::new(0),
+            credit: Cell::new(CREDIT),
+            window: Cell::new(0),
+            random: Cell::new(0),
+        }
+    }
+
     #[inline]
     fn sample(&self, now: u64) -> Option<u64> {
-        if now >= self.window_ends.get() || self.taken.get() >= 2 * MANY {
+        if now.wrapping_sub(self.window.get()) >= WINDOW || self.taken.get() >= 2 * MANY {
             self.adapt(now);
         }
         let mask = self.mask.get();
@@ -50,19 +71,24 @@ impl Pace {
 
     #[cold]
     fn adapt(&self, now: u64) {
-        let mask = self.mask.get();
-        let new = match self.taken.replace(0) {
-            MANY.. => (mask << 1 | 1).min(RAREST - 1),
-            0..FEW => mask >> 1,
-            _ => mask,
-        };
-        self.mask.set(new);
-        self.window_ends.set(now.saturating_add(WINDOW));
+        let (mask, taken) = (self.mask.get(), self.taken.replace(0));
+        let windows = now.saturating_sub(self.window.get()) / WINDOW;
+        if windows > 0 {
+            self.window.set(now);
+        }
+        let earned = windows.saturating_mul(MANY).min(CREDIT);
+        let credit = (self.credit.get() + earned).min(CREDIT).saturating_sub(taken);
+        self.credit.set(credit);
+        self.mask.set(match credit {
+            0 => (mask << 1 | 1).min(RAREST - 1),
+            // Some are left: no need to sample so few.
+            _ => mask >> 1,
+        });
     }
 
     fn random(&self) -> u32 {
         let mut state = match self.random.get() {
-            0 => mix(std::ptr::from_ref(self) as u64 ^ self.window_ends.get()),
+            0 => mix(std::ptr::from_ref(self) as u64 ^ self.window.get()),
             state => state,
         };
         let number = next_random(&mut state);
@@ -75,20 +101,28 @@ impl Pace {
 mod tests {
     use super::*;
 
-    fn pace() -> Pace {
-        Pace { mask: Cell::new(0), taken: Cell::new(0), window_ends: Cell::new(0), random: Cell::new(0) }
+    #[test]
+    fn few_polls_are_all_sampled() {
+        let pace = Pace::new();
+        assert!((0..10_000).all(|poll| pace.sample(poll * WINDOW / 7) == Some(1)));
     }
 
     #[test]
-    fn few_polls_are_all_sampled() {
-        let pace = pace();
-        assert!((0..1000).all(|poll| pace.sample(poll * WINDOW / 7) == Some(1)));
+    fn many_tasks_at_once_are_all_seen() {
+        let pace = Pace::new();
+        assert!((0..CREDIT - 2 * MANY).all(|poll| pace.sample(WINDOW + poll * 1000) == Some(1)));
+        // And again, after a while.
+        let later = 100 * 1_000_000_000;
+        assert!((0..100).all(|poll| pace.sample(later + poll * WINDOW).is_some()));
+        let burst = later + 1000 * WINDOW;
+        assert!((0..CREDIT / 2).all(|poll| pace.sample(burst + poll * 1000) == Some(1)));
     }
 
     #[test]
     fn of_many_polls_few_are_sampled_and_stand_for_all() {
-        let pace = pace();
-        let (polls, mut sampled, mut sum) = (1_000_000u64, 0, 0);
+        let pace = Pace::new();
+        const SECONDS: u64 = 10;
+        let (polls, mut sampled, mut sum) = (SECONDS * 1_000_000, 0, 0);
         for poll in 0..polls {
             // A million a second.
             if let Some(weight) = pace.sample(poll * 1000) {
@@ -97,12 +131,11 @@ mod tests {
             }
         }
         // A second has a hundred windows.
-        assert!(sampled < 100 * 3 * u64::from(MANY), "{sampled}");
+        assert!(sampled < SECONDS * 100 * 2 * MANY + CREDIT, "{sampled}");
         let error = (sum as f64 - polls as f64).abs() / polls as f64;
         assert!(error < 0.2, "{sum} of {polls}");
         // And soon all again, when there are few.
-        assert!(
-            (0..100).map(|poll| pace.sample(2_000_000_000 + poll * WINDOW)).any(|weight| weight == Some(1))
-        );
+        let later = 2 * SECONDS * 1_000_000_000;
+        assert!((0..100).map(|poll| pace.sample(later + poll * WINDOW)).any(|weight| weight == Some(1)));
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use flamelet_unwind::fork::PerProcess;
 use rustc_hash::FxHashMap;
 
 use super::state::{Info, State};
@@ -17,10 +18,15 @@ const SHARDS: usize = 16;
 
 type Shard = Mutex<FxHashMap<u64, Arc<State>>>;
 
-static SHARD: [Shard; SHARDS] =
-    [const { Mutex::new(FxHashMap::with_hasher(rustc_hash::FxBuildHasher)) }; SHARDS];
+/// The tasks of this process. The child of a fork has none: its parent's run in the parent.
+#[derive(Default)]
+struct List {
+    shards: [Shard; SHARDS],
+    listed: AtomicUsize,
+}
+
+static LIST: PerProcess<List> = PerProcess::new();
 static NEXT: AtomicU64 = AtomicU64::new(1);
-static LISTED: AtomicUsize = AtomicUsize::new(0);
 static UNTRACKED: AtomicU64 = AtomicU64::new(0);
 
 /// Returns the number of a new task.
@@ -35,26 +41,29 @@ pub fn were_made() -> bool {
 
 /// Lists a task, unless there are too many.
 pub(super) fn enter(state: &Arc<State>) {
-    if LISTED.fetch_add(1, Ordering::Relaxed) >= MOST_TASKS {
-        LISTED.fetch_sub(1, Ordering::Relaxed);
+    let list = list();
+    if list.listed.fetch_add(1, Ordering::Relaxed) >= MOST_TASKS {
+        list.listed.fetch_sub(1, Ordering::Relaxed);
         UNTRACKED.fetch_add(1, Ordering::Relaxed);
         return;
     }
-    shard(state.id).insert(state.id, state.clone());
+    list.shard(state.id).insert(state.id, state.clone());
 }
 
 /// Takes a task off the list.
 pub(super) fn leave(id: u64) {
-    let removed = shard(id).remove(&id);
+    let list = list();
+    let removed = list.shard(id).remove(&id);
     if removed.is_some() {
-        LISTED.fetch_sub(1, Ordering::Relaxed);
+        list.listed.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// Returns all tasks that live now.
 pub fn all() -> Vec<Info> {
     let now = clock::monotonic_nanos();
-    let shards = (0..SHARDS as u64).map(|at| shard(at).values().cloned().collect::<Vec<_>>());
+    let list = list();
+    let shards = (0..SHARDS as u64).map(|at| list.shard(at).values().cloned().collect::<Vec<_>>());
     let mut tasks: Vec<Info> = shards.flatten().map(|state| state.info(now)).collect();
     tasks.sort_by_key(|task| task.id);
     tasks
@@ -65,7 +74,41 @@ pub fn untracked() -> u64 {
     UNTRACKED.load(Ordering::Relaxed)
 }
 
-fn shard(id: u64) -> MutexGuard<'static, FxHashMap<u64, Arc<State>>> {
-    let shard = &SHARD[id as usize % SHARDS];
-    unseen(|| shard.lock()).unwrap_or_else(PoisonError::into_inner)
+fn list() -> &'static List {
+    LIST.get_quick(|_| List::default())
+}
+
+impl List {
+    fn shard(&self, id: u64) -> MutexGuard<'_, FxHashMap<u64, Arc<State>>> {
+        let shard = &self.shards[id as usize % SHARDS];
+        unseen(|| shard.lock()).unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Task;
+    use super::*;
+    use crate::labels::LabelSet;
+    use flamelet_test_support::holds_in_child;
+
+    #[test]
+    fn a_child_lists_its_own_tasks_even_if_the_list_was_locked_at_the_fork() {
+        let task = Task::new("of the parent", LabelSet::EMPTY, std::future::pending::<()>());
+        let has = |name: &str| all().iter().any(|task| task.name == name);
+        assert!(has("of the parent"));
+        // As another thread would hold them.
+        let held: Vec<_> = (0..SHARDS as u64).map(|at| list().shard(at)).collect();
+        let is_free = holds_in_child(|| {
+            let own = Task::new("of the child", LabelSet::EMPTY, std::future::pending::<()>());
+            let lists_own = has("of the child") && !has("of the parent");
+            drop(own);
+            lists_own && !has("of the child")
+        });
+        drop(held);
+        assert!(is_free);
+        assert!(has("of the parent"));
+        drop(task);
+        assert!(!has("of the parent"));
+    }
 }

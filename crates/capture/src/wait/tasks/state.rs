@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use super::super::delays::{StackNumber, Weight};
+use super::super::delays::{ContextNumber, StackNumber, Weight};
 use super::awaits;
 use crate::clock;
 use crate::labels::LabelSet;
@@ -69,6 +69,18 @@ pub struct Info {
     pub spawned: Vec<u64>,
 }
 
+/// Where a task awaits, and with which labels: those of the innermost scope, which a span may have added to the task's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct AwaitPoint {
+    pub(super) stack: StackNumber,
+    pub(super) context: ContextNumber,
+}
+
+impl AwaitPoint {
+    /// Not known: the poll was not sampled, or it was the last one.
+    pub(super) const NONE: Self = Self { stack: StackNumber::NONE, context: ContextNumber::NONE };
+}
+
 /// The state of a task. The thread that polls it writes, wakers mark it as woken, and anyone reads.
 pub(super) struct State {
     pub(super) id: u64,
@@ -84,6 +96,7 @@ pub(super) struct State {
     polls: AtomicU64,
     /// Where it awaits, and for how many polls this one stands; no stack if the last poll was not sampled.
     stack: AtomicU32,
+    context: AtomicU32,
     weight: AtomicU64,
     cpu: AtomicU64,
     blocked: AtomicU64,
@@ -106,6 +119,7 @@ impl State {
             woken: AtomicU64::new(born),
             polls: AtomicU64::new(0),
             stack: AtomicU32::new(0),
+            context: AtomicU32::new(0),
             weight: AtomicU64::new(0),
             cpu: AtomicU64::new(0),
             blocked: AtomicU64::new(0),
@@ -143,18 +157,20 @@ impl State {
         if stack != StackNumber::NONE
             && let Some(awaits) = awaits()
         {
-            awaits.add_labelled(stack, StackNumber::NONE, &self.labels, Weight::times(end - since, weight));
+            let context = ContextNumber::from_raw(self.context.load(Ordering::Relaxed));
+            awaits.add_in_context(stack, StackNumber::NONE, context, Weight::times(end - since, weight));
         }
     }
 
     /// Notes that a poll ends `now`, after so much time off the CPU, and where the task awaits.
-    pub(super) fn end_poll(&self, now: u64, blocked: u64, stack: StackNumber, weight: u64) {
+    pub(super) fn end_poll(&self, now: u64, blocked: u64, point: AwaitPoint, weight: u64) {
         let running = now.saturating_sub(self.changed.load(Ordering::Relaxed));
         let blocked = blocked.min(running);
         add(&self.cpu, running - blocked);
         add(&self.blocked, blocked);
         self.weight.store(weight, Ordering::Relaxed);
-        self.stack.store(stack.raw(), Ordering::Relaxed);
+        self.context.store(point.context.raw(), Ordering::Relaxed);
+        self.stack.store(point.stack.raw(), Ordering::Relaxed);
         self.changed.store(now, Ordering::Relaxed);
         self.is_running.store(false, Ordering::Relaxed);
     }
@@ -219,14 +235,14 @@ mod tests {
         let state = state();
         let born = state.born;
         state.begin_poll(born + 10);
-        state.end_poll(born + 110, 30, StackNumber::NONE, 1);
+        state.end_poll(born + 110, 30, AwaitPoint::NONE, 1);
         state.woken.store(born + 150, Ordering::Relaxed);
         state.begin_poll(born + 160);
         // Woken during the poll: it is runnable from its end on.
         state.woken.store(born + 170, Ordering::Relaxed);
-        state.end_poll(born + 200, 900, StackNumber::NONE, 1);
+        state.end_poll(born + 200, 900, AwaitPoint::NONE, 1);
         state.begin_poll(born + 205);
-        state.end_poll(born + 206, 0, StackNumber::NONE, 1);
+        state.end_poll(born + 206, 0, AwaitPoint::NONE, 1);
         let times = state.times();
         let expected = Times { wall: 206, cpu: 71, blocked: 70, awaiting: 40, runnable: 25 };
         assert_eq!(times, expected);
@@ -240,7 +256,7 @@ mod tests {
         assert_eq!(phase(), Phase::Runnable);
         state.begin_poll(state.born + 1);
         assert_eq!(phase(), Phase::Running);
-        state.end_poll(state.born + 2, 0, StackNumber::NONE, 1);
+        state.end_poll(state.born + 2, 0, AwaitPoint::NONE, 1);
         assert_eq!(phase(), Phase::Awaiting);
         state.wake();
         state.wake();

@@ -10,9 +10,9 @@ use flamelet_unwind::{Registers, live};
 use super::super::delays::{MAX_FRAMES, StackNumber};
 use super::super::locks;
 use super::long_polls::Poll as LongPoll;
-use super::state::{State, Times};
+use super::state::{AwaitPoint, State, Times};
 use super::waker::{Borrowed, Node, Sampled};
-use super::{awaits, long_polls, pace, registry};
+use super::{awaits, long_polls, off_cpu, pace, registry};
 use crate::clock;
 use crate::labels::LabelSet;
 
@@ -57,11 +57,13 @@ impl Drop for Watched {
     }
 }
 
-/// Returns the stack of whoever makes a task.
+/// Returns the stack of whoever makes a task; none where a thread makes very many.
 #[inline(never)]
 fn stack_here() -> StackNumber {
     const OWN_FRAMES: usize = 2;
-    let Some(awaits) = awaits() else { return StackNumber::NONE };
+    let Some(awaits) = awaits().filter(|_| pace::sample_birth(clock::monotonic_nanos())) else {
+        return StackNumber::NONE;
+    };
     let mut frames = [0; MAX_FRAMES];
     let depth = live::unwind_here(&mut frames).depth;
     awaits.stack(&frames[OWN_FRAMES.min(depth)..depth])
@@ -89,28 +91,24 @@ impl Watched {
         let weight = pace::sample(start);
         let node = Node::for_poll(self.node.take(), weight.is_some(), context.waker(), &self.state);
         self.state.begin_poll(start);
-        let _scope = self.state.labels.enter();
+        let _scope = self.state.labels.lend();
         let waker = Borrowed::new(&node);
         let mut context = Context::from_waker(&waker);
         let running = long_polls::begin(start);
         let locked = locks::blocked_nanos();
-        let (outcome, stack, blocked) = match weight {
-            None => {
-                let outcome = future.poll(&mut context);
-                (outcome, StackNumber::NONE, None)
-            }
+        off_cpu::begin(start, weight.is_some());
+        let (outcome, point) = match weight {
+            None => (future.poll(&mut context), AwaitPoint::NONE),
             Some(_) => {
                 let sampled = Sampled::begin(&node, Registers::here());
-                let cpu = clock::thread_cpu_nanos();
                 let outcome = future.poll(&mut context);
-                let used = clock::thread_cpu_nanos().saturating_sub(cpu);
-                let wall = clock::monotonic_nanos().saturating_sub(start);
-                (outcome, sampled.stack(), Some(wall.saturating_sub(used)))
+                (outcome, sampled.point())
             }
         };
-        let stack = if outcome.is_pending() { stack } else { StackNumber::NONE };
+        let point = if outcome.is_pending() { point } else { AwaitPoint::NONE };
         let (end, locked) = (clock::monotonic_nanos(), locks::blocked_nanos().wrapping_sub(locked));
-        self.state.end_poll(end, blocked.unwrap_or(locked), stack, weight.unwrap_or(0));
+        let blocked = off_cpu::end(start, end, weight.is_some());
+        self.state.end_poll(end, blocked.unwrap_or(0).max(locked), point, weight.unwrap_or(0));
         running.end(&LongPoll { start, end, blocked, locked, labels: &self.state.labels });
         self.node = Some(node);
         outcome

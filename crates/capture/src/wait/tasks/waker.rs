@@ -11,9 +11,10 @@ use std::task::{RawWaker, RawWakerVTable, Waker};
 
 use flamelet_unwind::{Registers, live};
 
-use super::super::delays::{MAX_FRAMES, StackNumber};
+use super::super::delays::MAX_FRAMES;
 use super::awaits;
-use super::state::State;
+use super::state::{AwaitPoint, State};
+use crate::labels::LabelSet;
 
 /// What a waker points to. It never changes.
 pub(super) struct Node {
@@ -73,13 +74,15 @@ static FUNCTIONS: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref,
 unsafe fn clone(data: *const ()) -> RawWaker {
     // SAFETY: `data` is from an `Arc` that lives as long as the waker.
     unsafe { Arc::increment_strong_count(data.cast::<Node>()) };
-    if POLLING.with(|polling| polling.node.get() == data && polling.stack.get().is_none()) {
-        note_await();
+    if POLLING.with(|polling| polling.cloned(data)) {
+        // SAFETY: as above.
+        note_await(unsafe { &*data.cast::<Node>() });
     }
     RawWaker::new(data, &FUNCTIONS)
 }
 
 unsafe fn wake(data: *const ()) {
+    POLLING.with(|polling| polling.dropped(data));
     // SAFETY: the waker owns a reference, which ends here.
     let node = unsafe { Arc::from_raw(data.cast::<Node>()) };
     node.wake();
@@ -92,6 +95,7 @@ unsafe fn wake_by_ref(data: *const ()) {
 }
 
 unsafe fn drop_node(data: *const ()) {
+    POLLING.with(|polling| polling.dropped(data));
     // SAFETY: the waker owns a reference, which ends here.
     drop(unsafe { Arc::from_raw(data.cast::<Node>()) });
 }
@@ -102,13 +106,37 @@ struct Polling {
     node: Cell<*const ()>,
     /// Where the poll is, so that the frames of the executor below it can be left out.
     base: Cell<Option<Registers>>,
-    /// The stack of the first clone: that of the innermost future, as a rule.
-    stack: Cell<Option<StackNumber>>,
+    /// The point of the first clone that is still there: that of the innermost future, as a rule.
+    point: Cell<Option<AwaitPoint>>,
+    /// How many clones of the poll are still there.
+    clones: Cell<u32>,
+}
+
+impl Polling {
+    /// Counts a clone of `node`; returns whether its stack is wanted.
+    fn cloned(&self, node: *const ()) -> bool {
+        if self.node.get() != node {
+            return false;
+        }
+        self.clones.set(self.clones.get() + 1);
+        self.point.get().is_none()
+    }
+
+    /// Counts a clone that is gone. When all are, the future that made them is over (a timer registers its waker before
+    /// it finds out that it has run off), and the task awaits something else, if anything.
+    fn dropped(&self, node: *const ()) {
+        if self.node.get() == node {
+            self.clones.set(self.clones.get().saturating_sub(1));
+            if self.clones.get() == 0 {
+                self.point.set(None);
+            }
+        }
+    }
 }
 
 thread_local! {
     static POLLING: Polling = const {
-        Polling { node: Cell::new(ptr::null()), base: Cell::new(None), stack: Cell::new(None) }
+        Polling { node: Cell::new(ptr::null()), base: Cell::new(None), point: Cell::new(None), clones: Cell::new(0) }
     };
 }
 
@@ -118,7 +146,7 @@ const OWN_FRAMES: usize = 2;
 /// Keeps the stack of the running poll, from the future that clones the waker to the task.
 #[cold]
 #[inline(never)]
-fn note_await() {
+fn note_await(node: &Node) {
     let Some(awaits) = awaits() else { return };
     let mut frames = [0; MAX_FRAMES];
     let depth = live::unwind_here(&mut frames).depth;
@@ -127,12 +155,15 @@ fn note_await() {
     // A stack that is cut short is kept as it is.
     let end = if below < depth && depth < MAX_FRAMES { depth - below } else { depth };
     let stack = awaits.stack(&frames[OWN_FRAMES.min(end)..end]);
-    POLLING.with(|polling| polling.stack.set(Some(stack)));
+    let own = &node.state.labels;
+    let context = if own.is_current() { awaits.context(own) } else { awaits.context(&LabelSet::current()) };
+    let point = AwaitPoint { stack, context };
+    POLLING.with(|polling| polling.point.set(Some(point)));
 }
 
 /// A sampled poll, as long as it lives. Polls nest: a task may poll another one.
 pub(super) struct Sampled {
-    before: (*const (), Option<Registers>, Option<StackNumber>),
+    before: (*const (), Option<Registers>, Option<AwaitPoint>, u32),
 }
 
 impl Sampled {
@@ -143,32 +174,34 @@ impl Sampled {
             before: (
                 polling.node.replace(node),
                 polling.base.replace(Some(base)),
-                polling.stack.replace(None),
+                polling.point.replace(None),
+                polling.clones.replace(0),
             ),
         })
     }
 
     /// Returns where the future awaits.
-    pub(super) fn stack(&self) -> StackNumber {
-        POLLING.with(|polling| polling.stack.get()).unwrap_or_default()
+    pub(super) fn point(&self) -> AwaitPoint {
+        POLLING.with(|polling| polling.point.get()).unwrap_or_default()
     }
 }
 
 impl Drop for Sampled {
     fn drop(&mut self) {
-        let (node, base, stack) = self.before;
+        let (node, base, point, clones) = self.before;
         POLLING.with(|polling| {
             polling.node.set(node);
             polling.base.set(base);
-            polling.stack.set(stack);
+            polling.point.set(point);
+            polling.clones.set(clones);
         });
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::delays::StackNumber;
     use super::*;
-    use crate::labels::LabelSet;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::Wake;
 

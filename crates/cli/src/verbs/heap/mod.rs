@@ -11,7 +11,9 @@ use flamelet_report::{Report, ReportKind, ReportOptions};
 use serde::Serialize;
 
 use crate::arguments::guide::Guide;
-use crate::error::{About, Failure, Result};
+#[cfg(target_os = "linux")]
+use crate::error::About;
+use crate::error::{Failure, Result};
 use crate::profiles::{SourceOptions, is_service};
 use crate::{job, output};
 pub(crate) use arguments::Args;
@@ -149,9 +151,21 @@ fn open(text: &str, view: HeapView, source: &SourceOptions, notes: &mut Vec<Stri
     if !is_ledger(Path::new(text)) {
         return source.open_one(text, notes);
     }
-    let mut profile = flamelet::heap::recover_view(Path::new(text), view).about(text)?;
+    let mut profile = recovered(text, view)?;
     source.symbols.apply(&mut profile, notes);
     Ok(profile)
+}
+
+#[cfg(target_os = "linux")]
+fn recovered(text: &str, view: HeapView) -> Result<Profile> {
+    flamelet::heap::recover_view(Path::new(text), view).about(text)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn recovered(text: &str, _: HeapView) -> Result<Profile> {
+    let what =
+        "recovery files are read on Linux only; run `flamelet recover` there and open its profile here";
+    Err(Failure::new(format!("{text}: {what}")))
 }
 
 /// Returns whether `flamelet recover` can read the file.

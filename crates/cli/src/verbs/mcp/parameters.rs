@@ -8,13 +8,13 @@ use crate::error::{Failure, Result};
 /// A parameter of a tool.
 pub(super) struct Parameter {
     name: &'static str,
-    kind: Kind,
+    kind: ParameterKind,
     is_required: bool,
     /// What it is; empty for an option of reports, whose table says it.
     help: &'static str,
 }
 
-enum Kind {
+enum ParameterKind {
     Text,
     Choice(&'static [&'static str]),
     Switch,
@@ -25,7 +25,7 @@ enum Kind {
 
 impl Parameter {
     pub(super) const fn text(name: &'static str, help: &'static str) -> Self {
-        Self { name, kind: Kind::Text, is_required: false, help }
+        Self { name, kind: ParameterKind::Text, is_required: false, help }
     }
 
     /// An option of reports, by its name in their table.
@@ -38,19 +38,19 @@ impl Parameter {
         choices: &'static [&'static str],
         help: &'static str,
     ) -> Self {
-        Self { name, kind: Kind::Choice(choices), is_required: false, help }
+        Self { name, kind: ParameterKind::Choice(choices), is_required: false, help }
     }
 
     pub(super) const fn switch(name: &'static str, help: &'static str) -> Self {
-        Self { name, kind: Kind::Switch, is_required: false, help }
+        Self { name, kind: ParameterKind::Switch, is_required: false, help }
     }
 
     pub(super) const fn count(name: &'static str, most: u64, help: &'static str) -> Self {
-        Self { name, kind: Kind::Count(most), is_required: false, help }
+        Self { name, kind: ParameterKind::Count(most), is_required: false, help }
     }
 
     pub(super) const fn texts(name: &'static str, help: &'static str) -> Self {
-        Self { name, kind: Kind::Texts, is_required: false, help }
+        Self { name, kind: ParameterKind::Texts, is_required: false, help }
     }
 
     pub(super) const fn required(mut self) -> Self {
@@ -60,11 +60,11 @@ impl Parameter {
 
     fn schema(&self) -> Value {
         let mut schema = match self.kind {
-            Kind::Text => json!({ "type": "string" }),
-            Kind::Choice(choices) => json!({ "type": "string", "enum": choices }),
-            Kind::Switch => json!({ "type": "boolean" }),
-            Kind::Count(most) => json!({ "type": "integer", "minimum": 1, "maximum": most }),
-            Kind::Texts => json!({ "type": "array", "items": { "type": "string" } }),
+            ParameterKind::Text => json!({ "type": "string" }),
+            ParameterKind::Choice(choices) => json!({ "type": "string", "enum": choices }),
+            ParameterKind::Switch => json!({ "type": "boolean" }),
+            ParameterKind::Count(most) => json!({ "type": "integer", "minimum": 1, "maximum": most }),
+            ParameterKind::Texts => json!({ "type": "array", "items": { "type": "string" } }),
         };
         let own = || ReportOption::named(self.name).map_or("", |option| option.help);
         schema["description"] = json!(if self.help.is_empty() { own() } else { self.help });
@@ -75,16 +75,16 @@ impl Parameter {
     fn fault(&self, value: &Value) -> Option<String> {
         let is_text = |value: &Value| value.is_string();
         let (is_right, wanted) = match self.kind {
-            Kind::Text => (is_text(value), "a string".to_owned()),
-            Kind::Choice(choices) => {
+            ParameterKind::Text => (is_text(value), "a string".to_owned()),
+            ParameterKind::Choice(choices) => {
                 (choices.iter().any(|choice| value == choice), format!("one of {}", choices.join(", ")))
             }
-            Kind::Switch => (value.is_boolean(), "true or false".to_owned()),
-            Kind::Count(most) => {
+            ParameterKind::Switch => (value.is_boolean(), "true or false".to_owned()),
+            ParameterKind::Count(most) => {
                 let is_within = value.as_u64().is_some_and(|count| (1..=most).contains(&count));
                 (is_within, format!("a whole number from 1 to {most}"))
             }
-            Kind::Texts => {
+            ParameterKind::Texts => {
                 let are_texts = value.as_array().is_some_and(|values| values.iter().all(is_text));
                 (are_texts, "a list of strings".to_owned())
             }

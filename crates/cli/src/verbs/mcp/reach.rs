@@ -45,7 +45,7 @@ impl Reach {
         Err(Failure::new(if would_be_below && !is_there {
             format!("{name}: there is no such file or folder")
         } else {
-            format!("{name}: is outside of what may be read; the server's --allow DIR adds a folder")
+            format!("{name}: not in an allowed folder; start the server with --allow DIR to add one")
         }))
     }
 
@@ -63,7 +63,7 @@ impl Reach {
         match authority(&url.url) {
             Some(host) if self.hosts.contains(&host) => Ok(url),
             _ => Err(Failure::new(format!(
-                "{address}: this service may not be asked; the server's --host HOST:PORT adds one"
+                "{address}: this host is not allowed; start the server with --host HOST:PORT to add it"
             ))),
         }
     }
@@ -152,12 +152,12 @@ mod tests {
             ["link", "up/secret", "../secret", "deep/../../secret", "/etc/passwd", &secret, "../nothing"]
         {
             let message = reach.path(name).expect_err(name).to_string();
-            assert!(message.contains("outside of what may be read"), "{message}");
+            assert!(message.contains("not in an allowed folder"), "{message}");
         }
         // A second folder that lacks the link changes nothing.
         let two = Reach::new(&[folder.path().join("inside"), folder.path().join("inside/deep")], &[]);
         let message = two.expect("both are there").path("link").expect_err("a link").to_string();
-        assert!(message.contains("outside of what may be read"), "{message}");
+        assert!(message.contains("not in an allowed folder"), "{message}");
         let message = reach.path("deep/nothing").expect_err("missing").to_string();
         assert_eq!(message, "deep/nothing: there is no such file or folder");
     }

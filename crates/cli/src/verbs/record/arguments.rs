@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::ValueHint;
 
+use super::load::LoadAfter;
 use crate::arguments::values::{bytes, existing_path, seconds};
 
 /// The default output of a recording.
@@ -43,6 +44,9 @@ pub(crate) struct Args {
     /// Record system calls instead of CPU time: counts, errors, latency
     #[arg(long)]
     pub(crate) syscalls: bool,
+    /// Also record the arguments of system calls: files, sizes, flags (slower: the command stops at each call)
+    #[arg(long, requires = "syscalls", conflicts_with_all = ["all", "off_cpu", "event"])]
+    pub(crate) args: bool,
     /// Record an event of `perf list` instead, or every call of a function with uprobe:PROGRAM:FUNCTION
     #[arg(short, long, value_name = "EVENT")]
     pub(crate) event: Vec<String>,
@@ -60,9 +64,12 @@ pub(crate) struct Args {
     /// Note in the profile how much work each run does, so that comparisons can be scaled to it
     #[arg(long, value_name = "N", value_parser = work)]
     pub(crate) work: Option<f64>,
-    /// Run this load generator (a shell command) during the recording
+    /// Run this load generator (a shell command) during the recording, from when the command listens on a port
     #[arg(long, value_name = "CMD")]
     pub(crate) load: Option<String>,
+    /// Start the load when the command prints this text, listens on this port (8080), or after this time (2s)
+    #[arg(long, value_name = "TEXT|PORT|TIME", requires = "load")]
+    pub(crate) load_after: Option<LoadAfter>,
     /// Take symbols from this binary, debug file or folder
     #[arg(long, value_name = "PATH", value_parser = existing_path(), value_hint = ValueHint::AnyPath)]
     pub(crate) binary: Vec<PathBuf>,

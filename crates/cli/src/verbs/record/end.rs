@@ -53,6 +53,11 @@ impl Interruptions {
         &self.is_asked
     }
 
+    /// Returns the same flag for another thread.
+    pub(crate) fn shared_flag(&self) -> Arc<AtomicBool> {
+        self.is_asked.clone()
+    }
+
     /// Returns whether the command should have its own process group. In the foreground of a terminal it must share
     /// ours, or it would be stopped when it reads from the terminal.
     pub(crate) fn shield_command(&self) -> bool {

@@ -1,6 +1,6 @@
 //! `flamelet record --heap`: records the allocations of a command that was not built for it.
 
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use flamelet_profile::unit;
 use flamelet_record::preload::Library;
@@ -27,9 +27,7 @@ fn record_once(args: &Args, heap: Heap, run: Run<'_>) -> Result<Recorded> {
     let [program, rest @ ..] = args.command.as_slice() else {
         return Err(Failure::new("--heap needs a command after --; it cannot attach to a running process"));
     };
-    let mut command = Command::new(program);
-    command.args(rest);
-    let mut options = HeapRecordOptions::new(command, LIBRARY);
+    let mut options = HeapRecordOptions::new(run.command(program, rest)?, LIBRARY);
     options.mean = match heap {
         Heap::All => None,
         Heap::Sampled(mean) => Some(mean),

@@ -49,6 +49,7 @@ pub(crate) fn guide() -> Guide {
             ("flamelet record -p postgres --duration 10", "all processes with that name"),
             ("flamelet record --off-cpu -p 1234", "also where it waits"),
             ("flamelet record --syscalls -- ls -R /", "counts, errors and latency"),
+            ("flamelet record --syscalls --args -- ls -R /", "and which files, sizes and flags"),
             ("flamelet record --heap -- ./service", "every allocation"),
             ("flamelet record -e syscalls:sys_enter_getrandom -- ./service", "the callers of an event"),
             (
@@ -84,6 +85,18 @@ pub(super) struct Run<'a> {
     pub(super) interruptions: &'a Interruptions,
     /// Where it is saved while it runs.
     pub(super) checkpoint: Option<Checkpoint>,
+    /// The load that runs beside it.
+    pub(super) load: Option<&'a Load>,
+}
+
+impl Run<'_> {
+    /// Returns the command to record.
+    pub(super) fn command(&self, program: &str, arguments: &[String]) -> Result<Command> {
+        let mut command = Command::new(program);
+        command.args(arguments);
+        self.load.map_or(Ok(()), |load| load.watch_output(&mut command))?;
+        Ok(command)
+    }
 }
 
 /// The result of one recording.
@@ -103,14 +116,17 @@ pub(super) fn run_all(args: &Args, usual_name: &str, record_once: &mut Once<'_>)
     let kind = OutputKind::of(&path)?;
     output::check(Some(&path))?;
     let interruptions = Interruptions::watch()?;
-    let load = args.load.as_deref().map(Load::start).transpose()?;
     let saved = kind.checkpoint_path(&path);
     let mut runs = Runs { is_separate: numbered(&path, 1).is_some(), ..Runs::default() };
     for left in (0..args.repeat.max(1)).rev() {
         let is_first = runs.profiles.is_empty();
         let checkpoint = saved.as_ref().map(|saved| runs.checkpoint(saved)).transpose()?;
-        match record_once(Run { interruptions: &interruptions, checkpoint }) {
-            Ok(outcome) => runs.add(outcome, left > 0, &interruptions)?,
+        let load = Load::prepare(args, interruptions.shared_flag())?;
+        match record_once(Run { interruptions: &interruptions, checkpoint, load: load.as_ref() }) {
+            Ok(mut outcome) => {
+                runs.end_load(load, &mut outcome.profile);
+                runs.add(outcome, left > 0, &interruptions)?;
+            }
             Err(failure) if is_first => return Err(failure),
             // Earlier recordings are still worth writing.
             Err(failure) => runs.end_with(&failure),
@@ -126,7 +142,6 @@ pub(super) fn run_all(args: &Args, usual_name: &str, record_once: &mut Once<'_>)
             runs.print_summaries();
         }
     }
-    drop(load);
     let profile = runs.take_merged()?;
     let facts = info::info(&profile);
     let shown = args.view.then(|| profile.clone());
@@ -197,6 +212,14 @@ impl Runs {
             }
         }
         Ok(())
+    }
+
+    /// Ends the load of a run. One that fails at once is an error, but the recording is still written.
+    fn end_load(&mut self, load: Option<Load>, profile: &mut Profile) {
+        if let Err(failure) = load.map_or(Ok(()), |load| load.finish(profile)) {
+            note!("flamelet: {failure}");
+            self.has_failed = true;
+        }
     }
 
     /// Writes the last run to a file of its own, if it is not written yet.
@@ -281,11 +304,12 @@ fn numbered(path: &Path, number: usize) -> Option<PathBuf> {
 }
 
 fn record_once(args: &Args, run: Run<'_>) -> Result<Recorded> {
-    let mut options = RecordOptions::new(target(args)?);
+    let mut options = RecordOptions::new(target(args, &run)?);
     options.frequency = args.frequency;
     options.duration = args.duration;
     options.off_cpu = args.off_cpu;
     options.syscalls = args.syscalls;
+    options.arguments = args.args;
     options.events.clone_from(&args.event);
     options.cpu = args.off_cpu || (!args.syscalls && args.event.is_empty());
     options.kernel = !args.no_kernel;
@@ -307,13 +331,9 @@ fn record_once(args: &Args, run: Run<'_>) -> Result<Recorded> {
     recorded.map_err(|error| Failure::new(error.to_string()))
 }
 
-fn target(args: &Args) -> Result<Target> {
+fn target(args: &Args, run: &Run<'_>) -> Result<Target> {
     match (args.command.as_slice(), args.pid.as_slice(), args.all) {
-        ([program, rest @ ..], [], false) => {
-            let mut command = Command::new(program);
-            command.args(rest);
-            Ok(Target::Command(command))
-        }
+        ([program, rest @ ..], [], false) => Ok(Target::Command(run.command(program, rest)?)),
         ([], pids @ [_, ..], false) => Ok(Target::Pids(processes(pids)?)),
         ([], [], true) => Ok(Target::All),
         ([], [], false) => {
@@ -370,6 +390,8 @@ fn summary_lines(summary: &Summary) -> Vec<String> {
     }
     let calls = syscalls::table(&summary.syscalls);
     lines.extend((!calls.is_empty()).then_some(calls));
+    let by_arguments = syscalls::arguments_table(&summary.calls_by_arguments);
+    lines.extend((!by_arguments.is_empty()).then_some(by_arguments));
     lines
 }
 

@@ -1,5 +1,7 @@
 //! `flamelet view`: the web viewer.
 
+mod past;
+
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -11,7 +13,7 @@ use flamelet_report::{Mine, Report, ReportOption};
 use flamelet_symbol::source::confirmed_sources;
 use flamelet_symbol::symbolize::{SymbolizeOptions, Symbolizer};
 use flamelet_view::{
-    CancelToken, CodeOptions, Disassemble, Error, ServeOptions, Server, Source, Take, Taken,
+    CancelToken, CodeOptions, Disassemble, Error, ServeOptions, Server, Source, Take, Taken, WaitKind,
 };
 
 use crate::arguments::guide::Guide;
@@ -20,7 +22,8 @@ use crate::arguments::report::MineArgs;
 use crate::arguments::source::{RangeArgs, SourceArgs};
 use crate::error::{About, Failure, Result};
 use crate::output;
-use crate::profiles::fetch;
+use crate::profiles::collected::collected_of;
+use crate::profiles::fetch::{self, FetchOptions};
 use crate::profiles::history::history_of;
 use crate::profiles::{Files, SourceOptions, SymbolOptions, is_service};
 
@@ -78,6 +81,7 @@ pub(crate) fn guide() -> Guide {
                 "flamelet view /var/lib/my-service/history --from -2h --to -1h",
                 "one hour of a service's history",
             ),
+            ("flamelet view /var/lib/flamelet", "the services of a collector"),
             ("flamelet view --host 0.0.0.0 --port 8080 cpu.pb.gz", "in a container with a published port"),
             ("flamelet view --mine '^house_' cpu.pb.gz", "count crates named house_… as your code"),
             ("flamelet view --source-path ~/checkout cpu.pb.gz", "with the source files in this folder"),
@@ -91,8 +95,11 @@ pub(crate) fn guide() -> Guide {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let mut options =
-        SourceOptions { range: args.range.range(), ..args.source.options(args.sources.clone()) };
+    let mut options = SourceOptions {
+        range: args.range.range(),
+        which: args.range.which(),
+        ..args.source.options(args.sources.clone())
+    };
     options.take_binary();
     let code = CodeOptions {
         source_path: args.options.options.source_path.clone(),
@@ -142,10 +149,19 @@ impl Disassemble for Disassembler {
 pub(super) fn source(options: &SourceOptions) -> Result<Source> {
     if let [only] = options.sources.as_slice() {
         let path = Path::new(only);
-        let is_past =
-            history_of(only, options.range).is_some() || (is_service(only) && options.range.is_given());
+        let is_past = history_of(only, options.range).is_some()
+            || collected_of(only, options.range).is_some()
+            || (is_service(only) && options.range.is_given());
         if is_past {
-            return one(options);
+            let past = past::of(only, options);
+            // Of several services, the page opens the first one.
+            let first = past.as_ref().and_then(|past| past.services().ok()?.into_iter().next());
+            let mut options = options.clone();
+            options.which.service = options.which.service.or(first);
+            return Ok(match past {
+                Some(past) => one(&options)?.with_past(past),
+                None => one(&options)?,
+            });
         }
         if (path.is_dir() || is_service(only)) && (options.has_base() || options.normalize) {
             let message =
@@ -183,6 +199,8 @@ pub(super) fn source(options: &SourceOptions) -> Result<Source> {
 
 /// All sources together.
 fn one(options: &SourceOptions) -> Result<Source> {
+    // The page drops them itself, and its summary uses them.
+    let options = SourceOptions { with_dropped_frames: true, ..options.clone() };
     let opened = options.open()?;
     opened.notes.iter().for_each(|note| note!("{note}"));
     Ok(Source::profile(&options.sources.join(" + "), opened.profile))
@@ -202,7 +220,12 @@ fn note_empty(folder: &Path, source: &Source) -> Result<()> {
 struct Service {
     address: String,
     options: SourceOptions,
+    /// Whether it answers about its requests, as a service with flamelet does.
+    has_requests: bool,
 }
+
+/// The longest answer about requests that is read.
+const MAX_REQUESTS: u64 = 4 << 20;
 
 impl Take for Service {
     fn take(&self, seconds: u32, _: &CancelToken) -> std::result::Result<Taken, Error> {
@@ -220,6 +243,20 @@ impl Take for Service {
         let seconds = (view == HeapView::Growth).then_some(seconds.into());
         self.fetch(&address, seconds).map_err(Error::unreadable)
     }
+
+    fn has_requests(&self) -> bool {
+        self.has_requests
+    }
+
+    fn requests(&self) -> std::result::Result<String, Error> {
+        self.ask_requests().map_err(Error::unreadable)
+    }
+
+    fn take_wait(&self, kind: WaitKind, _: &CancelToken) -> std::result::Result<Taken, Error> {
+        let missing = || Error::unreadable("the service has no profiles of waiting at this URL");
+        let address = self.endpoint(kind.endpoint()).ok_or_else(missing)?;
+        self.fetch(&address, None).map_err(Error::unreadable)
+    }
 }
 
 impl Service {
@@ -232,13 +269,26 @@ impl Service {
         Ok(Taken { name, profile })
     }
 
-    /// Where the service answers about its memory: beside its CPU profile.
+    fn ask_requests(&self) -> std::result::Result<String, String> {
+        let url = fetch::endpoint_url(&self.address, "requests")
+            .ok_or("the service has no requests at this URL")?;
+        let options = FetchOptions { max_bytes: MAX_REQUESTS, ..self.options.fetch.clone() };
+        let bytes = fetch::fetch(&url, &options).map_err(|failure| failure.to_string())?;
+        String::from_utf8(bytes).map_err(|_| "the service's answer is not text".to_owned())
+    }
+
+    /// Where the service answers about its memory.
     fn heap_address(&self, view: HeapView) -> Option<String> {
+        self.endpoint(view.endpoint())
+    }
+
+    /// Where another endpoint is: beside the CPU profile.
+    fn endpoint(&self, name: &str) -> Option<String> {
         let profile = fetch::profile_url(&self.address, None)?;
         let (place, _) = profile.url.split_once("/debug/pprof/")?;
         let insecure = if self.address.starts_with("https+insecure://") { "+insecure" } else { "" };
         let (scheme, rest) = place.split_once("://")?;
-        Some(format!("{scheme}{insecure}://{rest}/debug/pprof/{}", view.endpoint()))
+        Some(format!("{scheme}{insecure}://{rest}/debug/pprof/{name}"))
     }
 }
 
@@ -248,8 +298,14 @@ fn live(address: &str, options: &SourceOptions) -> Result<Source> {
     note!("Taking a profile of {address} …");
     let profile = options.open_one(address, &mut Vec::new())?;
     let name = format!("{address} {}", flamelet_report::utc(profile.header.time_nanos));
-    let service = Service { address: address.to_string(), options };
-    Ok(Source::live(vec![Taken { name, profile }], service))
+    let past = past::of(address, &options);
+    let mut service = Service { address: address.to_string(), options, has_requests: false };
+    service.has_requests = service.ask_requests().is_ok_and(|text| text.starts_with("{\"routes\":"));
+    let source = Source::live(vec![Taken { name, profile }], service);
+    Ok(match past {
+        Some(past) => source.with_past(past),
+        None => source,
+    })
 }
 
 /// Shows `source` until the process is interrupted.

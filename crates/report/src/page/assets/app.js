@@ -212,6 +212,151 @@ function showDialog(title, content) {
   dialog.showModal();
   return dialog;
 }
+// colour.js
+// Colours of boxes, read from the style sheet so that themes stay in one place.
+
+/** @typedef {[number, number, number]} Rgb */
+
+/** @param {string} hex @returns {Rgb} */
+function rgbOf(hex) {
+  const number = parseInt(hex.trim().slice(1), 16);
+  return [(number >> 16) & 255, (number >> 8) & 255, number & 255];
+}
+
+/** @param {Rgb} from @param {Rgb} to @param {number} share @returns {Rgb} */
+function mixed(from, to, share) {
+  const part = (/** @type {number} */ at) => Math.round(from[at] + (to[at] - from[at]) * share);
+  return [part(0), part(1), part(2)];
+}
+
+/** The WCAG contrast ratio of two colours, 1 to 21. @param {Rgb} one @param {Rgb} other */
+function contrast(one, other) {
+  const [low, high] = [luminance(one), luminance(other)].sort((a, b) => a - b);
+  return (high + 0.05) / (low + 0.05);
+}
+
+/** @param {Rgb} colour */
+function luminance(colour) {
+  const [red, green, blue] = colour.map((part) => {
+    const share = part / 255;
+    return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+  });
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+}
+
+/** @param {Rgb} colour */
+function cssOf(colour) {
+  return `rgb(${colour.join(",")})`;
+}
+
+/** How much of the background shows through the two shades of a hue. */
+const SHADES = [0, 0.16];
+const HUE_COUNT = 31;
+const HEAT_STEPS = 16;
+
+/** The least contrast of text that passes WCAG AA. */
+const LEAST_CONTRAST = 4.5;
+
+/** A text colour that is readable on `paper`: `ink` if its contrast is enough, else black or white. @param {Rgb} paper @param {Rgb} ink @returns {Rgb} */
+function inkOn(paper, ink) {
+  if (contrast(paper, ink) >= LEAST_CONTRAST) return ink;
+  return contrast(paper, [0, 0, 0]) > contrast(paper, [255, 255, 255]) ? [0, 0, 0] : [255, 255, 255];
+}
+
+/** The colours of the current theme. */
+class Palette {
+  /** @param {(name: string) => string} variable reads a custom property of the style sheet */
+  constructor(variable) {
+    const bg = rgbOf(variable("--bg"));
+    /** By hue and shade. @type {string[][]} */
+    this.hues = [];
+    for (let hue = 0; hue < HUE_COUNT; hue++) {
+      const colour = rgbOf(variable(`--h${hue}`));
+      this.hues.push(SHADES.map((share) => cssOf(mixed(colour, bg, share))));
+    }
+    const heats = Array.from({ length: HEAT_STEPS + 1 }, (_, at) => heatColour(variable, at / HEAT_STEPS));
+    this.heat = heats.map(cssOf);
+    /** The text colour for each step of heat. */
+    this.heatInk = heats.map((paper) => cssOf(inkOn(paper, rgbOf(variable("--box-ink")))));
+    const heat = [1, 3].map((step) => rgbOf(variable(`--heat-${step}`)));
+    const cool = rgbOf(variable("--h0"));
+    const rest = rgbOf(variable("--root-box"));
+    const change = (/** @type {number} */ share) => {
+      const strength = Math.sqrt(Math.abs(share));
+      return share < 0 ? mixed(rest, cool, strength) : mixed(rest, strength < 0.5 ? heat[0] : heat[1], strength);
+    };
+    this.changes = Array.from({ length: 2 * HEAT_STEPS + 1 }, (_, at) => cssOf(change(at / HEAT_STEPS - 1)));
+    this.root = variable("--root-box");
+    this.ink = variable("--box-ink");
+    this.hit = variable("--hit");
+    this.hitInk = variable("--hit-ink");
+    this.bg = variable("--bg");
+    this.accent = variable("--accent");
+    this.soft = variable("--soft");
+    this.line = variable("--line");
+    this.text = variable("--ink");
+  }
+
+  /** @param {number} share 0 to 1 */
+  heatOf(share) {
+    return this.heat[heatStep(share)];
+  }
+
+  /** @param {number} share 0 to 1 */
+  heatInkOf(share) {
+    return this.heatInk[heatStep(share)];
+  }
+
+  /** @param {number} share of what changed, -1 (gone) to 1 (new) */
+  changeOf(share) {
+    return this.changes[Math.round((Math.max(-1, Math.min(1, share)) + 1) * HEAT_STEPS)];
+  }
+}
+
+/** @param {number} share */
+function heatStep(share) {
+  return Math.round(Math.max(0, Math.min(1, share)) * HEAT_STEPS);
+}
+
+/** @param {(name: string) => string} variable @param {number} share @returns {Rgb} */
+function heatColour(variable, share) {
+  const place = share * 4;
+  const step = Math.min(3, Math.floor(place));
+  return mixed(rgbOf(variable(`--heat-${step}`)), rgbOf(variable(`--heat-${step + 1}`)), place - step);
+}
+
+/** Patterns that distinguish system libraries and the kernel without colour. @typedef {{system: CanvasPattern | null, kernel: CanvasPattern | null}} Patterns */
+
+/** @param {Palette} palette @returns {Patterns} */
+function patternsOf(palette) {
+  const tile = (/** @type {(context: CanvasRenderingContext2D) => void} */ draw) => {
+    const canvas = document.createElement("canvas");
+    [canvas.width, canvas.height] = [6, 6];
+    const context = canvas.getContext("2d");
+    if (!context) return null;
+    context.globalAlpha = 0.2;
+    context.fillStyle = context.strokeStyle = palette.ink;
+    draw(context);
+    return context.createPattern(canvas, "repeat");
+  };
+  return {
+    system: tile((context) => context.fillRect(1, 1, 2, 2)),
+    kernel: tile((context) => {
+      context.beginPath();
+      for (const shift of [-6, 0, 6]) {
+        context.moveTo(shift, 6);
+        context.lineTo(shift + 6, 0);
+      }
+      context.stroke();
+    }),
+  };
+}
+
+/** The palette of the current theme. @returns {Palette} */
+function currentPalette() {
+  const style = getComputedStyle(document.documentElement);
+  return new Palette((name) => style.getPropertyValue(name).trim());
+}
 // state.js
 // Everything that the page shows is stored in its URL, so back, reload and sharing work.
 
@@ -227,6 +372,7 @@ function showDialog(title, content) {
  * @property {string} time      a range of the timeline in nanoseconds, `from-to`
  * @property {string} profile   which of several profiles
  * @property {string} base      the profile to compare with
+ * @property {string} service   whose past the time picker shows; empty for the first
  * @property {boolean} inverted callers instead of callees
  * @property {boolean} upward   the root at the bottom
  * @property {string} sort      the column that the table is sorted by
@@ -247,6 +393,14 @@ const HEAP_QUESTIONS = {
   peak: "Memory in use at the peak",
 };
 
+/** The profiles of waiting of a live service, by the name of their endpoint. @type {Record<string, string>} */
+const WAIT_QUESTIONS = {
+  await: "What tasks await",
+  block: "Where threads wait for locks",
+  mutex: "Who holds the locks",
+  blocked: "Who blocks the executor",
+};
+
 /** @type {Readonly<State>} */
 const FIRST_STATE = Object.freeze({
   view: "",
@@ -258,6 +412,7 @@ const FIRST_STATE = Object.freeze({
   time: "",
   profile: "",
   base: "",
+  service: "",
   inverted: false,
   upward: false,
   sort: "flat",
@@ -275,6 +430,7 @@ const STATE_TEXTS = /** @type {const} */ ([
   ["time", "t"],
   ["profile", "p"],
   ["base", "base"],
+  ["service", "s"],
   ["sort", "sort"],
   ["fold", "fold"],
   ["open", "open"],
@@ -476,150 +632,516 @@ function isNoise(base, now, perSample) {
   const deviation = Math.sqrt((Math.abs(base) + Math.abs(now)) * perSample);
   return now === base || Math.abs(now - base) < NOISE_SIGMAS * deviation;
 }
-// colour.js
-// Colours of boxes, read from the style sheet so that themes stay in one place.
+// view-timeline.js
+// The timeline: one lane per thread, grouped by process; threads that did nothing share one. Dragging selects a time range, which every other view uses.
 
-/** @typedef {[number, number, number]} Rgb */
 
-/** @param {string} hex @returns {Rgb} */
-function rgbOf(hex) {
-  const number = parseInt(hex.trim().slice(1), 16);
-  return [(number >> 16) & 255, (number >> 8) & 255, number & 255];
-}
+/** @typedef {import("./app.js").App} App */
+/** @typedef {import("./state.js").State} State */
+/** @typedef {{thread: string, process: string, pid: number, tid: number, threads: number, total: number, values: number[], waits: number[], kernel: number[], hues: number[], tops: number[]}} Lane */
+/** @typedef {{y: number, lane: Lane, title: string}} Placed a lane, and the title of its process if it is the first of it */
+/** @typedef {{span: number, bucket: number, peak: number, unit: string, lanes: Lane[], names: string[]}} Timeline */
 
-/** @param {Rgb} from @param {Rgb} to @param {number} share @returns {Rgb} */
-function mixed(from, to, share) {
-  const part = (/** @type {number} */ at) => Math.round(from[at] + (to[at] - from[at]) * share);
-  return [part(0), part(1), part(2)];
-}
+/** Limits of the lane height; within them, the lanes fill the window. */
+const LANE_LEAST = 34;
+const LANE_MOST = 84;
+/** The least samples per bar for a busy thread: with fewer, bars look like gaps. */
+const SAMPLES_A_BAR = 4;
+const LANE_TOP = 26;
+const LANE_LABEL = 170;
+/** The height of the title of a process. */
+const PROCESS_TITLE = 20;
 
-/** The WCAG contrast ratio of two colours, 1 to 21. @param {Rgb} one @param {Rgb} other */
-function contrast(one, other) {
-  const [low, high] = [luminance(one), luminance(other)].sort((a, b) => a - b);
-  return (high + 0.05) / (low + 0.05);
-}
-
-/** @param {Rgb} colour */
-function luminance(colour) {
-  const [red, green, blue] = colour.map((part) => {
-    const share = part / 255;
-    return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+/** @param {App} app */
+function timelineView(app) {
+  const canvas = /** @type {HTMLCanvasElement} */ (h("canvas", { tabindex: 0, role: "img", "aria-label": "Timeline of threads. Drag, or use the arrow keys (with Shift for the end), to select a time range." }));
+  const height = h("div.timeline-height");
+  const table = h("div.for-readers");
+  const element = h("div.timeline", {}, h("div.flame-pane", {}, canvas), height, table);
+  const clear = h("button.toggle", { text: "Whole time", onclick: () => app.setTime("") });
+  const compare = h("button.toggle", {
+    text: "Compare with this range",
+    title: "Then select another time range: every view shows the difference",
+    onclick: () => app.set({ base: `@${app.state.time}`, time: "", zoom: "" }),
   });
-  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
-}
+  /** @type {Timeline | null} */
+  let data = null;
+  let shown = "nothing yet";
+  /** @type {[number, number] | null} */
+  let brush = null;
+  let palette = currentPalette();
+  let frame = 0;
 
-/** @param {Rgb} colour */
-function cssOf(colour) {
-  return `rgb(${colour.join(",")})`;
-}
+  const place = () => ({ left: LANE_LABEL, width: Math.max(10, element.clientWidth - LANE_LABEL - 12) });
+  const laneHeight = () => Math.max(LANE_LEAST, Math.min(LANE_MOST, Math.floor((element.clientHeight - LANE_TOP - 10) / Math.max(1, data?.lanes.length ?? 1))));
+  const placed = () => placedLanes(data?.lanes ?? [], laneHeight());
+  const timeAt = (/** @type {number} */ x) => {
+    const { left, width } = place();
+    return Math.max(0, Math.min(1, (x - left) / width)) * (data?.span ?? 1);
+  };
 
-/** How much of the background shows through the two shades of a hue. */
-const SHADES = [0, 0.16];
-const HUE_COUNT = 31;
-const HEAT_STEPS = 16;
-
-/** The least contrast of text that passes WCAG AA. */
-const LEAST_CONTRAST = 4.5;
-
-/** A text colour that is readable on `paper`: `ink` if its contrast is enough, else black or white. @param {Rgb} paper @param {Rgb} ink @returns {Rgb} */
-function inkOn(paper, ink) {
-  if (contrast(paper, ink) >= LEAST_CONTRAST) return ink;
-  return contrast(paper, [0, 0, 0]) > contrast(paper, [255, 255, 255]) ? [0, 0, 0] : [255, 255, 255];
-}
-
-/** The colours of the current theme. */
-class Palette {
-  /** @param {(name: string) => string} variable reads a custom property of the style sheet */
-  constructor(variable) {
-    const bg = rgbOf(variable("--bg"));
-    /** By hue and shade. @type {string[][]} */
-    this.hues = [];
-    for (let hue = 0; hue < HUE_COUNT; hue++) {
-      const colour = rgbOf(variable(`--h${hue}`));
-      this.hues.push(SHADES.map((share) => cssOf(mixed(colour, bg, share))));
-    }
-    const heats = Array.from({ length: HEAT_STEPS + 1 }, (_, at) => heatColour(variable, at / HEAT_STEPS));
-    this.heat = heats.map(cssOf);
-    /** The text colour for each step of heat. */
-    this.heatInk = heats.map((paper) => cssOf(inkOn(paper, rgbOf(variable("--box-ink")))));
-    const heat = [1, 3].map((step) => rgbOf(variable(`--heat-${step}`)));
-    const cool = rgbOf(variable("--h0"));
-    const rest = rgbOf(variable("--root-box"));
-    const change = (/** @type {number} */ share) => {
-      const strength = Math.sqrt(Math.abs(share));
-      return share < 0 ? mixed(rest, cool, strength) : mixed(rest, strength < 0.5 ? heat[0] : heat[1], strength);
-    };
-    this.changes = Array.from({ length: 2 * HEAT_STEPS + 1 }, (_, at) => cssOf(change(at / HEAT_STEPS - 1)));
-    this.root = variable("--root-box");
-    this.ink = variable("--box-ink");
-    this.hit = variable("--hit");
-    this.hitInk = variable("--hit-ink");
-    this.bg = variable("--bg");
-    this.accent = variable("--accent");
-    this.soft = variable("--soft");
-    this.line = variable("--line");
-    this.text = variable("--ink");
-  }
-
-  /** @param {number} share 0 to 1 */
-  heatOf(share) {
-    return this.heat[heatStep(share)];
-  }
-
-  /** @param {number} share 0 to 1 */
-  heatInkOf(share) {
-    return this.heatInk[heatStep(share)];
-  }
-
-  /** @param {number} share of what changed, -1 (gone) to 1 (new) */
-  changeOf(share) {
-    return this.changes[Math.round((Math.max(-1, Math.min(1, share)) + 1) * HEAT_STEPS)];
-  }
-}
-
-/** @param {number} share */
-function heatStep(share) {
-  return Math.round(Math.max(0, Math.min(1, share)) * HEAT_STEPS);
-}
-
-/** @param {(name: string) => string} variable @param {number} share @returns {Rgb} */
-function heatColour(variable, share) {
-  const place = share * 4;
-  const step = Math.min(3, Math.floor(place));
-  return mixed(rgbOf(variable(`--heat-${step}`)), rgbOf(variable(`--heat-${step + 1}`)), place - step);
-}
-
-/** Patterns that distinguish system libraries and the kernel without colour. @typedef {{system: CanvasPattern | null, kernel: CanvasPattern | null}} Patterns */
-
-/** @param {Palette} palette @returns {Patterns} */
-function patternsOf(palette) {
-  const tile = (/** @type {(context: CanvasRenderingContext2D) => void} */ draw) => {
-    const canvas = document.createElement("canvas");
-    [canvas.width, canvas.height] = [6, 6];
+  function draw() {
+    frame = 0;
     const context = canvas.getContext("2d");
-    if (!context) return null;
-    context.globalAlpha = 0.2;
-    context.fillStyle = context.strokeStyle = palette.ink;
-    draw(context);
-    return context.createPattern(canvas, "repeat");
+    if (!context || !data) return;
+    const ratio = devicePixelRatio || 1;
+    const [width, tall] = [element.clientWidth, element.clientHeight];
+    canvas.width = Math.round(width * ratio);
+    canvas.height = Math.round(tall * ratio);
+    canvas.style.width = `${width}px`;
+    canvas.style.height = `${tall}px`;
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.fillStyle = palette.bg;
+    context.fillRect(0, 0, width, tall);
+    context.font = "12px system-ui, sans-serif";
+    const one = laneHeight();
+    const places = placed();
+    height.style.height = `${LANE_TOP + (places.at(-1)?.y ?? 0) + one + 8}px`;
+    for (const { y, lane, title } of places) {
+      const top = LANE_TOP + y - element.scrollTop;
+      if (title !== "") drawTitle(context, title, top);
+      drawLane(context, lane, top, one);
+    }
+    drawAxis(context, width);
+    drawBrush(context, tall);
+  }
+
+  /** @param {CanvasRenderingContext2D} context @param {string} title @param {number} y the top of the lane below it */
+  function drawTitle(context, title, y) {
+    if (y < 0 || y > element.clientHeight + PROCESS_TITLE) return;
+    context.textBaseline = "middle";
+    context.fillStyle = palette.text;
+    context.font = "bold 12px system-ui, sans-serif";
+    context.fillText(title, 12, y - PROCESS_TITLE / 2);
+    context.font = "12px system-ui, sans-serif";
+  }
+
+  /** @param {CanvasRenderingContext2D} context @param {Lane} lane @param {number} y @param {number} high */
+  function drawLane(context, lane, y, high) {
+    if (!data || y < -high || y > element.clientHeight) return;
+    const { left, width } = place();
+    const step = width / lane.values.length;
+    lane.values.forEach((value, at) => {
+      if (value === 0 || !data) return;
+      const tall = Math.max(2, (high - 8) * Math.min(1, value / data.peak));
+      context.fillStyle = palette.hues[lane.hues[at]]?.[0] ?? palette.root;
+      const wide = Math.max(1, step - (step > 4 ? 1 : 0));
+      context.fillRect(left + at * step, y + high - 5 - tall, wide, tall);
+      // Time in the kernel is dark, at the foot of the bar.
+      const system = tall * (lane.kernel[at] / value);
+      context.fillStyle = palette.soft;
+      context.fillRect(left + at * step, y + high - 5 - system, wide, system);
+      if (lane.waits[at] === 0) return;
+      // Off-CPU time is drawn pale, over the top of the bar.
+      const idle = tall * (lane.waits[at] / value);
+      context.fillStyle = palette.line;
+      context.fillRect(left + at * step, y + high - 5 - tall, wide, idle);
+    });
+    context.fillStyle = palette.line;
+    context.fillRect(left, y + high - 5, width, 1);
+    context.textBaseline = "middle";
+    context.fillStyle = palette.text;
+    context.fillText(laneName(lane), 12, y + high - 24, LANE_LABEL - 24);
+    context.fillStyle = palette.soft;
+    const which = lane.threads > 1 ? "" : `${lane.tid}  ·  `;
+    context.fillText(`${which}${amountText(lane.total, data.unit)}`, 12, y + high - 10, LANE_LABEL - 24);
+  }
+
+  /** @param {CanvasRenderingContext2D} context @param {number} wide */
+  function drawAxis(context, wide) {
+    if (!data) return;
+    const { left, width } = place();
+    context.fillStyle = palette.bg;
+    context.fillRect(0, 0, wide, LANE_TOP - 4);
+    context.textBaseline = "middle";
+    const step = niceStep(data.span / Math.max(2, width / 110));
+    for (let time = 0; time <= data.span; time += step) {
+      const x = left + (time / data.span) * width;
+      context.fillStyle = palette.line;
+      context.fillRect(x, LANE_TOP - 6, 1, element.clientHeight);
+      context.fillStyle = palette.soft;
+      if (x + 46 < wide) context.fillText(timeLabel(time), x + 3, 11);
+    }
+  }
+
+  /** @param {CanvasRenderingContext2D} context @param {number} tall */
+  function drawBrush(context, tall) {
+    const span = brush ?? chosenSpan(app.state.time);
+    if (!span || !data) return;
+    const { left, width } = place();
+    const [from, to] = span.map((time) => left + (time / (data?.span || 1)) * width);
+    context.fillStyle = palette.accent;
+    context.globalAlpha = 0.16;
+    context.fillRect(from, 0, to - from, tall);
+    context.globalAlpha = 1;
+    context.fillRect(from, 0, 1, tall);
+    context.fillRect(to, 0, 1, tall);
+  }
+
+  const redraw = () => {
+    if (frame === 0) frame = requestAnimationFrame(draw);
   };
+
+  canvas.addEventListener("pointerdown", (event) => {
+    const start = timeAt(event.offsetX);
+    canvas.setPointerCapture(event.pointerId);
+    const move = (/** @type {PointerEvent} */ now) => {
+      const end = timeAt(now.offsetX);
+      brush = [Math.min(start, end), Math.max(start, end)];
+      redraw();
+    };
+    const up = () => {
+      canvas.removeEventListener("pointermove", move);
+      const span = brush;
+      brush = null;
+      const wide = span !== null && data !== null && span[1] - span[0] > data.span / 500;
+      app.setTime(wide && span ? `${Math.round(span[0])}-${Math.round(span[1])}` : "");
+      redraw();
+    };
+    canvas.addEventListener("pointermove", move);
+    canvas.addEventListener("pointerup", up, { once: true });
+  });
+  canvas.addEventListener("mousemove", (event) => {
+    const [below, one] = [event.offsetY - LANE_TOP + element.scrollTop, laneHeight()];
+    const lane = placed().find(({ y }) => below >= y && below < y + one)?.lane;
+    if (!lane || !data || event.offsetX < LANE_LABEL || brush) return hideTooltip();
+    const bucket = Math.min(lane.values.length - 1, Math.floor(timeAt(event.offsetX) / data.bucket));
+    showTooltip(laneName(lane), lane.process, [
+      ["at", timeLabel(bucket * data.bucket)],
+      ["busy", `${amountText(lane.values[bucket], data.unit)} of ${timeLabel(data.bucket)}`],
+      ...(lane.kernel[bucket] > 0 ? [/** @type {[string, string]} */ (["of which in the kernel", valueLabel(lane.kernel[bucket], data.unit)])] : []),
+      ...(lane.waits[bucket] > 0 ? [/** @type {[string, string]} */ (["of which waiting", valueLabel(lane.waits[bucket], data.unit)])] : []),
+      ["mostly in", lane.tops[bucket] >= 0 ? data.names[lane.tops[bucket]] : "–"],
+      ["share of the lane", shareLabel(lane.values[bucket], lane.total)],
+    ], event);
+  });
+  canvas.addEventListener("mouseleave", hideTooltip);
+  canvas.addEventListener("keydown", (event) => {
+    const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
+    if (step === 0 || !data || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    const span = movedSpan(chosenSpan(app.state.time), step, event.shiftKey, data.span);
+    app.setTime(`${span[0]}-${span[1]}`);
+  });
+  element.addEventListener("scroll", redraw);
+  new ResizeObserver(redraw).observe(element);
+
   return {
-    system: tile((context) => context.fillRect(1, 1, 2, 2)),
-    kernel: tile((context) => {
-      context.beginPath();
-      for (const shift of [-6, 0, 6]) {
-        context.moveTo(shift, 6);
-        context.lineTo(shift + 6, 0);
+    element,
+    controls: [compare, clear],
+    /** @param {State} state */
+    async update(state) {
+      clear.hidden = state.time === "";
+      compare.hidden = state.time === "" || state.base !== "";
+      const whole = wholeTime(state);
+      const wanted = dataQuery(whole).toString();
+      if (wanted !== shown) {
+        const buckets = String(bucketCount(place().width, app.opened.about));
+        const answer = await app.waitFor(app.provider.data("timeline", whole, { buckets }));
+        if (answer === null) return;
+        data = answer;
+        shown = wanted;
+        replaceContent(table, lanesTable(answer));
       }
-      context.stroke();
-    }),
+      redraw();
+    },
+    themeChanged() {
+      palette = currentPalette();
+      redraw();
+    },
+    focus: () => canvas.focus(),
   };
 }
 
-/** The palette of the current theme. @returns {Palette} */
-function currentPalette() {
-  const style = getComputedStyle(document.documentElement);
-  return new Palette((name) => style.getPropertyValue(name).trim());
+/**
+ * The number of bars in a lane: as many as can be distinguished, but no more than there are samples to fill them.
+ * @param {number} width @param {Record<string, any> | null} about
+ */
+function bucketCount(width, about) {
+  const taken = ((about?.duration_nanos ?? 0) / 1e9) * (about?.quality?.achieved_hertz ?? 0);
+  const filled = taken > 0 ? taken / SAMPLES_A_BAR : Infinity;
+  return Math.max(50, Math.min(2000, Math.floor(width / 3), Math.floor(filled)));
+}
+
+/** The lanes as a table for screen readers. @param {Timeline} data */
+function lanesTable(data) {
+  const sum = (/** @type {number[]} */ values) => valueLabel(values.reduce((all, value) => all + value, 0), data.unit);
+  const row = (/** @type {Lane} */ lane) => h("tr", {}, ...[processTitle(lane), laneName(lane), valueLabel(lane.total, data.unit), sum(lane.kernel), sum(lane.waits)].map((text) => h("td", { text })));
+  const head = h("tr", {}, ...["Process", "Thread", "Total", "Kernel", "Waiting"].map((text) => h("th", { text, scope: "col" })));
+  return h("table", {}, h("caption", { text: `Threads over ${timeLabel(data.span)}` }), h("thead", {}, head), h("tbody", {}, ...data.lanes.map(row)));
+}
+
+/** @param {Lane} lane */
+function laneName(lane) {
+  if (lane.threads > 1) return `${lane.threads} other threads`;
+  return lane.thread || `thread ${lane.tid}`;
+}
+
+/** @param {Lane} lane */
+function processTitle(lane) {
+  return `${lane.process || "process"} ${lane.pid || ""}`.trim();
+}
+
+/**
+ * Where each lane begins, below the axis. Lanes of several processes have titles.
+ * @param {Lane[]} lanes @param {number} high @returns {Placed[]}
+ */
+function placedLanes(lanes, high) {
+  const isNew = (/** @type {Lane | undefined} */ before, /** @type {Lane} */ lane) => before?.pid !== lane.pid || before?.process !== lane.process;
+  const several = lanes.some((lane, at) => at > 0 && isNew(lanes[at - 1], lane));
+  let y = 0;
+  return lanes.map((lane, at) => {
+    const title = several && isNew(lanes[at - 1], lane) ? processTitle(lane) : "";
+    if (title !== "") y += PROCESS_TITLE;
+    const place = { y, lane, title };
+    y += high;
+    return place;
+  });
+}
+
+/**
+ * The time range after an arrow key, which moves it (or only its end) by a twentieth of the whole.
+ * @param {[number, number] | null} span @param {number} step @param {boolean} onlyEnd @param {number} whole @returns {[number, number]}
+ */
+function movedSpan(span, step, onlyEnd, whole) {
+  const by = Math.max(1, Math.round(whole / 20));
+  if (!span) return [0, by];
+  const [from, to] = span;
+  if (onlyEnd) return [from, Math.max(from + by, Math.min(whole, to + step * by))];
+  const moved = Math.max(0, Math.min(whole - (to - from), from + step * by));
+  return [moved, moved + (to - from)];
+}
+
+/** The state without its time range. @param {State} state @returns {State} */
+function wholeTime(state) {
+  return { ...state, time: "", base: state.base.startsWith("@") ? "" : state.base };
+}
+
+/** @param {string} time @returns {[number, number] | null} */
+function chosenSpan(time) {
+  const match = /^(\d+)-(\d+)$/.exec(time);
+  return match ? [Number(match[1]), Number(match[2])] : null;
+}
+
+/** A value with its unit; counts are samples. @param {number} value @param {string} unit */
+function amountText(value, unit) {
+  return unit === "count" ? `${valueLabel(value, unit)} samples` : valueLabel(value, unit);
+}
+
+/** The next round number of nanoseconds. @param {number} least */
+function niceStep(least) {
+  const power = 10 ** Math.floor(Math.log10(Math.max(1, least)));
+  return [1, 2, 5, 10].map((part) => part * power).find((step) => step >= least) ?? power * 10;
+}
+// picker.js
+// The time picker: CPU time over a service's history. Dragging selects a range; the last two ranges can be compared.
+
+
+/**
+ * @typedef {import("./app.js").App} App
+ * @typedef {{from: number, to: number, values: number[]}} Course times in milliseconds since 1970, values in nanoseconds of CPU time
+ * @typedef {[number, number]} Span in milliseconds since 1970
+ */
+
+const AXIS = 15;
+const TALL = 64;
+/** Steps of the axis, in milliseconds. */
+const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800].map((seconds) => seconds * 1000);
+
+/** @param {App} app */
+function timePicker(app) {
+  const canvas = /** @type {HTMLCanvasElement} */ (h("canvas", { tabindex: 0, role: "img", "aria-label": "CPU time over the history. Drag, or use the arrow keys (with Shift for the end), to select a range; Enter shows it." }));
+  const chosen = h("span.picker-chosen", { role: "status" });
+  const show = h("button.primary", { text: "Show this range", onclick: () => void showRange() });
+  const compare = h("button.toggle", { text: "Compare these two ranges", title: "Show what changed from the earlier range to the later one", onclick: () => void compareRanges() });
+  const clear = h("button.toggle", { text: "Clear", onclick: () => select([]) });
+  const holder = h("div.picker-course", {}, canvas);
+  const services = /** @type {HTMLSelectElement} */ (h("select.profiles", { "aria-label": "Service", hidden: true, onchange: () => void showService(services.value) }));
+  const element = h("section.picker", { "aria-label": "History", hidden: true }, holder, h("div.picker-actions", {}, services, chosen, h("span.spring"), show, compare, clear));
+  /** @type {Course | null} */
+  let course = null;
+  /** The ranges that were selected, the newest last; at most two. @type {Span[]} */
+  let spans = [];
+  /** @type {Span | null} */
+  let brush = null;
+  /** The service whose course is shown, or being read. @type {string | null} */
+  let asked = null;
+
+  const length = () => Math.max(1, (course?.to ?? 1) - (course?.from ?? 0));
+  const placeOf = (/** @type {number} */ time) => ((time - (course?.from ?? 0)) / length()) * holder.clientWidth;
+  const timeAt = (/** @type {number} */ x) => Math.round((course?.from ?? 0) + Math.max(0, Math.min(1, x / Math.max(1, holder.clientWidth))) * length());
+
+  function draw() {
+    const context = canvas.getContext("2d");
+    if (!context || !course) return;
+    const [palette, ratio, width] = [currentPalette(), devicePixelRatio || 1, holder.clientWidth];
+    canvas.width = Math.round(width * ratio);
+    canvas.height = Math.round(TALL * ratio);
+    canvas.style.width = `${width}px`;
+    canvas.style.height = `${TALL}px`;
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.clearRect(0, 0, width, TALL);
+    const peak = Math.max(1, ...course.values);
+    const step = width / course.values.length;
+    context.fillStyle = palette.hues[0]?.[0] ?? palette.root;
+    course.values.forEach((value, at) => {
+      if (value === 0) return;
+      const tall = Math.max(1, (TALL - AXIS - 4) * (value / peak));
+      context.fillRect(at * step, TALL - AXIS - tall, Math.max(1, step - (step > 4 ? 1 : 0)), tall);
+    });
+    drawAxis(context, width);
+    const shown = brush ? [...spans.slice(-1), brush] : spans;
+    shown.forEach((span, at) => drawSpan(context, span, at + 1 === shown.length));
+  }
+
+  /** @param {CanvasRenderingContext2D} context @param {number} width */
+  function drawAxis(context, width) {
+    if (!course) return;
+    const palette = currentPalette();
+    context.fillStyle = palette.line;
+    context.fillRect(0, TALL - AXIS, width, 1);
+    context.font = "11px system-ui, sans-serif";
+    context.textBaseline = "middle";
+    const step = axisStep(length() / Math.max(2, width / 110));
+    for (let time = Math.ceil(course.from / step) * step; time <= course.to; time += step) {
+      const x = placeOf(time);
+      context.fillStyle = palette.line;
+      context.fillRect(x, TALL - AXIS, 1, 4);
+      context.fillStyle = palette.soft;
+      const text = clockText(time, step);
+      if (x + context.measureText(text).width + 4 < width) context.fillText(text, x + 3, TALL - 6);
+    }
+  }
+
+  /** @param {CanvasRenderingContext2D} context @param {Span} span @param {boolean} isNewest */
+  function drawSpan(context, span, isNewest) {
+    const [from, to] = span.map(placeOf);
+    context.fillStyle = isNewest ? currentPalette().accent : currentPalette().soft;
+    context.globalAlpha = 0.2;
+    context.fillRect(from, 0, Math.max(1, to - from), TALL - AXIS);
+    context.globalAlpha = 1;
+    context.fillRect(from, 0, 1, TALL - AXIS);
+    context.fillRect(Math.max(from, to - 1), 0, 1, TALL - AXIS);
+  }
+
+  /** @param {Span[]} next */
+  function select(next) {
+    spans = next.slice(-2);
+    const newest = spans.at(-1);
+    const text = newest ? `${clockText(newest[0], 0)} to ${clockText(newest[1], 0)} UTC` : "Drag over the history to select a range";
+    chosen.textContent = spans.length === 2 ? `${text}, and ${clockText(spans[0][0], 0)} to ${clockText(spans[0][1], 0)}` : text;
+    show.hidden = spans.length === 0;
+    compare.hidden = spans.length < 2;
+    clear.hidden = spans.length === 0;
+    draw();
+  }
+
+  /** Opens a range. @param {Span} span */
+  const open = (span) => app.waitFor(app.provider.range(span[0], span[1], services.value));
+
+  const readCourse = (/** @type {string} */ service) => app.waitFor(app.provider.course(Math.max(100, Math.floor(holder.clientWidth / 3)), service));
+
+  const fresh = { type: "", zoom: "", time: "", filters: [] };
+
+  /** Shows the whole past of a service. @param {string} service */
+  async function showService(service) {
+    const answer = await readCourse(service);
+    if (answer === null) return;
+    [asked, course] = [service, answer];
+    select([]);
+    const entry = await open([answer.from, Math.max(answer.to, answer.from + 1)]);
+    if (entry) app.set({ service, profile: entry.id, base: "", ...fresh });
+  }
+
+  async function showRange() {
+    const span = spans.at(-1);
+    const entry = span && (await open(span));
+    if (entry) app.set({ service: services.value, profile: entry.id, base: "", ...fresh });
+  }
+
+  async function compareRanges() {
+    const [earlier, later] = [...spans].sort((one, other) => one[0] - other[0]);
+    const base = await open(earlier);
+    const entry = base && (await open(later));
+    if (base && entry) app.set({ service: services.value, profile: entry.id, base: base.id, ...fresh });
+  }
+
+  canvas.addEventListener("pointerdown", (event) => {
+    if (!course || event.button !== 0) return;
+    const start = timeAt(event.offsetX);
+    canvas.setPointerCapture(event.pointerId);
+    const move = (/** @type {PointerEvent} */ now) => {
+      const end = timeAt(now.offsetX);
+      brush = [Math.min(start, end), Math.max(start, end)];
+      hideTooltip();
+      draw();
+    };
+    const up = () => {
+      canvas.removeEventListener("pointermove", move);
+      const span = brush;
+      brush = null;
+      if (span && placeOf(span[1]) - placeOf(span[0]) >= 3) select([...spans, span]);
+      else draw();
+    };
+    canvas.addEventListener("pointermove", move);
+    canvas.addEventListener("pointerup", up, { once: true });
+  });
+  canvas.addEventListener("mousemove", (event) => {
+    if (!course || brush) return;
+    const part = length() / course.values.length;
+    const at = Math.min(course.values.length - 1, Math.floor((timeAt(event.offsetX) - course.from) / part));
+    const cores = course.values[at] / (part * 1e6);
+    showTooltip(`${clockText(course.from + at * part, 0)} UTC`, "", [["CPU", `${cores.toFixed(2)} cores`]], event);
+  });
+  canvas.addEventListener("mouseleave", hideTooltip);
+  canvas.addEventListener("keydown", (event) => {
+    if (!course || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "Enter") return void showRange();
+    const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
+    if (step === 0) return;
+    event.preventDefault();
+    const begin = course.from;
+    const newest = spans.at(-1);
+    const moved = movedSpan(newest ? [newest[0] - begin, newest[1] - begin] : null, step, event.shiftKey, length());
+    select([...spans.slice(0, -1), [moved[0] + begin, moved[1] + begin]]);
+  });
+  new ResizeObserver(draw).observe(holder);
+
+  return {
+    element,
+    /** Shows the course, if there is a past. @param {import("./provider.js").Opened} opened @param {string} service whose; the first one if it is empty */
+    async update(opened, service) {
+      element.hidden = opened.past !== true;
+      const names = opened.services ?? [];
+      services.hidden = names.length === 0;
+      if (services.dataset.names !== names.join("\n")) replaceContent(services, ...names.map((name) => h("option", { value: name, text: name })));
+      services.dataset.names = names.join("\n");
+      services.value = names.includes(service) ? service : (names[0] ?? "");
+      if (element.hidden || asked === services.value) return draw();
+      asked = services.value;
+      // A fleet has nothing to show before a service is chosen.
+      if (!opened.about && names.length > 0) return showService(asked);
+      const answer = await readCourse(asked);
+      if (answer === null) asked = null;
+      course = answer;
+      select([]);
+    },
+    themeChanged: draw,
+  };
+}
+
+/** The next round step of the axis. @param {number} least in milliseconds */
+function axisStep(least) {
+  return STEPS.find((step) => step >= least) ?? Math.ceil(least / STEPS[STEPS.length - 1]) * STEPS[STEPS.length - 1];
+}
+
+/** A moment on the clock, in UTC: the date where the step is a day, seconds where it is below a minute. @param {number} time @param {number} step 0 for everything */
+function clockText(time, step) {
+  const text = new Date(time).toISOString();
+  const [date, clock] = [text.slice(0, 10), text.slice(11, 19)];
+  if (step === 0) return `${date} ${clock}`;
+  if (step >= 86_400_000) return date.slice(5);
+  return step >= 60_000 ? clock.slice(0, 5) : clock;
 }
 // names.js
 // Rust names are long; this finds the parts that people read first.
@@ -1187,6 +1709,8 @@ class FlamePane {
     this.asked = "";
     /** @type {AbortController | null} */
     this.pending = null;
+    /** What the picture is an answer to. @type {import("./provider.js").FlameQuery | null} */
+    this.wanted = null;
     this.flame = new FlameCanvas(
       {
         zoom: (picture, box, since) => this.zoomTo(picture, box, since),
@@ -1239,6 +1763,7 @@ class FlamePane {
     if (what === this.shown || this.expected === what) this.flame.refine(picture);
     else this.flame.show(picture, false);
     this.shown = what;
+    this.wanted = wanted;
     // After a zoom, the picture comes first and the text for screen readers after it.
     if (this.expected === what) afterPaint(() => this.flame.picture === picture && this.describe(picture));
     else this.describe(picture);
@@ -1251,6 +1776,16 @@ class FlamePane {
     const picture = this.flame.picture;
     const pattern = this.app.pattern(state.query);
     this.flame.hit = pattern && picture ? picture.matches(pattern).hit : null;
+    this.flame.redraw();
+    if (pattern && picture && picture.chains.size > 0) void this.markFolded(state, picture);
+  }
+
+  /** Highlights the folded boxes that hold a match, too. @param {State} state @param {Picture} picture */
+  async markFolded(state, picture) {
+    // Without an answer, only the matches that are not folded are highlighted.
+    const found = this.wanted ? await this.app.provider.holding(state, this.wanted).catch(() => []) : [];
+    if (this.flame.picture !== picture || this.app.state.query !== state.query || !this.flame.hit) return;
+    for (const box of found) this.flame.hit[box] = 1;
     this.flame.redraw();
   }
 
@@ -1818,9 +2353,20 @@ function functionTable(app, options) {
       const left = rows.count - rows.name.length;
       footer.textContent = left > 0 ? `${grouped(rows.name.length)} of ${grouped(rows.count)} functions; search to see others` : `${grouped(rows.count)} functions`;
     },
+    /** The function to show before one is selected. */
+    heaviest: () => (rows ? heaviestOfYours(rows) : ""),
     printed: (/** @type {boolean} */ on) => table.printed(on),
     focus: () => table.scroller.focus(),
   };
+}
+
+/** The function of yours with the largest cost of its own; of others if none is yours. @param {Functions} rows @returns {string} */
+function heaviestOfYours(rows) {
+  const isYours = (/** @type {number} */ row) => rows.owner_kinds[rows.owner[rows.name[row]]] === "yours";
+  const all = rows.name.map((_, row) => row);
+  const yours = all.filter(isYours);
+  const best = (yours.length > 0 ? yours : all).reduce((most, row) => (most < 0 || rows.flat[row] > rows.flat[most] ? row : most), -1);
+  return best < 0 ? "" : rows.names[rows.name[best]];
 }
 
 /** @param {App} app @param {Functions} rows @param {number} row @param {boolean} narrow @returns {HTMLElement[]} */
@@ -2070,252 +2616,6 @@ function siteCells(app, sites, at) {
   if (sites.inner[at] !== sites.name[at]) name.append(h("span.soft", { text: `  through ${inner}` }));
   return [...cells, name];
 }
-// view-timeline.js
-// The timeline: one lane per thread. Dragging selects a time range, which every other view uses.
-
-
-/** @typedef {import("./app.js").App} App */
-/** @typedef {import("./state.js").State} State */
-/** @typedef {{thread: string, process: string, tid: number, total: number, values: number[], waits: number[], hues: number[], tops: number[]}} Lane */
-/** @typedef {{span: number, bucket: number, peak: number, unit: string, lanes: Lane[], names: string[]}} Timeline */
-
-/** Limits of the lane height; within them, the lanes fill the window. */
-const LANE_LEAST = 34;
-const LANE_MOST = 84;
-/** The least samples per bar for a busy thread: with fewer, bars look like gaps. */
-const SAMPLES_A_BAR = 4;
-const LANE_TOP = 26;
-const LANE_LABEL = 170;
-
-/** @param {App} app */
-function timelineView(app) {
-  const canvas = /** @type {HTMLCanvasElement} */ (h("canvas", { tabindex: 0, role: "img", "aria-label": "Timeline of threads. Drag, or use the arrow keys (with Shift for the end), to select a time range." }));
-  const height = h("div.timeline-height");
-  const table = h("div.for-readers");
-  const element = h("div.timeline", {}, h("div.flame-pane", {}, canvas), height, table);
-  const clear = h("button.toggle", { text: "Whole time", onclick: () => app.setTime("") });
-  const compare = h("button.toggle", {
-    text: "Compare with this range",
-    title: "Then select another time range: every view shows the difference",
-    onclick: () => app.set({ base: `@${app.state.time}`, time: "", zoom: "" }),
-  });
-  /** @type {Timeline | null} */
-  let data = null;
-  let shown = "nothing yet";
-  /** @type {[number, number] | null} */
-  let brush = null;
-  let palette = currentPalette();
-  let frame = 0;
-
-  const place = () => ({ left: LANE_LABEL, width: Math.max(10, element.clientWidth - LANE_LABEL - 12) });
-  const laneHeight = () => Math.max(LANE_LEAST, Math.min(LANE_MOST, Math.floor((element.clientHeight - LANE_TOP - 10) / Math.max(1, data?.lanes.length ?? 1))));
-  const timeAt = (/** @type {number} */ x) => {
-    const { left, width } = place();
-    return Math.max(0, Math.min(1, (x - left) / width)) * (data?.span ?? 1);
-  };
-
-  function draw() {
-    frame = 0;
-    const context = canvas.getContext("2d");
-    if (!context || !data) return;
-    const ratio = devicePixelRatio || 1;
-    const [width, tall] = [element.clientWidth, element.clientHeight];
-    canvas.width = Math.round(width * ratio);
-    canvas.height = Math.round(tall * ratio);
-    canvas.style.width = `${width}px`;
-    canvas.style.height = `${tall}px`;
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.fillStyle = palette.bg;
-    context.fillRect(0, 0, width, tall);
-    context.font = "12px system-ui, sans-serif";
-    const one = laneHeight();
-    height.style.height = `${LANE_TOP + data.lanes.length * one + 8}px`;
-    data.lanes.forEach((lane, at) => drawLane(context, lane, LANE_TOP + at * one - element.scrollTop, one));
-    drawAxis(context, width);
-    drawBrush(context, tall);
-  }
-
-  /** @param {CanvasRenderingContext2D} context @param {Lane} lane @param {number} y @param {number} high */
-  function drawLane(context, lane, y, high) {
-    if (!data || y < -high || y > element.clientHeight) return;
-    const { left, width } = place();
-    const step = width / lane.values.length;
-    lane.values.forEach((value, at) => {
-      if (value === 0 || !data) return;
-      const tall = Math.max(2, (high - 8) * Math.min(1, value / data.peak));
-      context.fillStyle = palette.hues[lane.hues[at]]?.[0] ?? palette.root;
-      const wide = Math.max(1, step - (step > 4 ? 1 : 0));
-      context.fillRect(left + at * step, y + high - 5 - tall, wide, tall);
-      if (lane.waits[at] === 0) return;
-      // Off-CPU time is drawn pale, over the top of the bar.
-      const idle = tall * (lane.waits[at] / value);
-      context.fillStyle = palette.line;
-      context.fillRect(left + at * step, y + high - 5 - tall, wide, idle);
-    });
-    context.fillStyle = palette.line;
-    context.fillRect(left, y + high - 5, width, 1);
-    context.textBaseline = "middle";
-    context.fillStyle = palette.text;
-    context.fillText(lane.thread || `thread ${lane.tid}`, 12, y + high - 24, LANE_LABEL - 24);
-    context.fillStyle = palette.soft;
-    context.fillText(`${lane.tid}  ·  ${amountText(lane.total, data.unit)}`, 12, y + high - 10, LANE_LABEL - 24);
-  }
-
-  /** @param {CanvasRenderingContext2D} context @param {number} wide */
-  function drawAxis(context, wide) {
-    if (!data) return;
-    const { left, width } = place();
-    context.fillStyle = palette.bg;
-    context.fillRect(0, 0, wide, LANE_TOP - 4);
-    context.textBaseline = "middle";
-    const step = niceStep(data.span / Math.max(2, width / 110));
-    for (let time = 0; time <= data.span; time += step) {
-      const x = left + (time / data.span) * width;
-      context.fillStyle = palette.line;
-      context.fillRect(x, LANE_TOP - 6, 1, element.clientHeight);
-      context.fillStyle = palette.soft;
-      if (x + 46 < wide) context.fillText(timeLabel(time), x + 3, 11);
-    }
-  }
-
-  /** @param {CanvasRenderingContext2D} context @param {number} tall */
-  function drawBrush(context, tall) {
-    const span = brush ?? chosenSpan(app.state.time);
-    if (!span || !data) return;
-    const { left, width } = place();
-    const [from, to] = span.map((time) => left + (time / (data?.span || 1)) * width);
-    context.fillStyle = palette.accent;
-    context.globalAlpha = 0.16;
-    context.fillRect(from, 0, to - from, tall);
-    context.globalAlpha = 1;
-    context.fillRect(from, 0, 1, tall);
-    context.fillRect(to, 0, 1, tall);
-  }
-
-  const redraw = () => {
-    if (frame === 0) frame = requestAnimationFrame(draw);
-  };
-
-  canvas.addEventListener("pointerdown", (event) => {
-    const start = timeAt(event.offsetX);
-    canvas.setPointerCapture(event.pointerId);
-    const move = (/** @type {PointerEvent} */ now) => {
-      const end = timeAt(now.offsetX);
-      brush = [Math.min(start, end), Math.max(start, end)];
-      redraw();
-    };
-    const up = () => {
-      canvas.removeEventListener("pointermove", move);
-      const span = brush;
-      brush = null;
-      const wide = span !== null && data !== null && span[1] - span[0] > data.span / 500;
-      app.setTime(wide && span ? `${Math.round(span[0])}-${Math.round(span[1])}` : "");
-      redraw();
-    };
-    canvas.addEventListener("pointermove", move);
-    canvas.addEventListener("pointerup", up, { once: true });
-  });
-  canvas.addEventListener("mousemove", (event) => {
-    const lane = data?.lanes[Math.floor((event.offsetY - LANE_TOP + element.scrollTop) / laneHeight())];
-    if (!lane || !data || event.offsetX < LANE_LABEL || brush) return hideTooltip();
-    const bucket = Math.min(lane.values.length - 1, Math.floor(timeAt(event.offsetX) / data.bucket));
-    showTooltip(lane.thread || `thread ${lane.tid}`, lane.process, [
-      ["at", timeLabel(bucket * data.bucket)],
-      ["busy", `${amountText(lane.values[bucket], data.unit)} of ${timeLabel(data.bucket)}`],
-      ...(lane.waits[bucket] > 0 ? [/** @type {[string, string]} */ (["of which waiting", valueLabel(lane.waits[bucket], data.unit)])] : []),
-      ["mostly in", lane.tops[bucket] >= 0 ? data.names[lane.tops[bucket]] : "–"],
-      ["share of the lane", shareLabel(lane.values[bucket], lane.total)],
-    ], event);
-  });
-  canvas.addEventListener("mouseleave", hideTooltip);
-  canvas.addEventListener("keydown", (event) => {
-    const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
-    if (step === 0 || !data || event.ctrlKey || event.metaKey || event.altKey) return;
-    event.preventDefault();
-    const span = movedSpan(chosenSpan(app.state.time), step, event.shiftKey, data.span);
-    app.setTime(`${span[0]}-${span[1]}`);
-  });
-  element.addEventListener("scroll", redraw);
-  new ResizeObserver(redraw).observe(element);
-
-  return {
-    element,
-    controls: [compare, clear],
-    /** @param {State} state */
-    async update(state) {
-      clear.hidden = state.time === "";
-      compare.hidden = state.time === "" || state.base !== "";
-      const whole = wholeTime(state);
-      const wanted = dataQuery(whole).toString();
-      if (wanted !== shown) {
-        const buckets = String(bucketCount(place().width, app.opened.about));
-        const answer = await app.waitFor(app.provider.data("timeline", whole, { buckets }));
-        if (answer === null) return;
-        data = answer;
-        shown = wanted;
-        replaceContent(table, lanesTable(answer));
-      }
-      redraw();
-    },
-    themeChanged() {
-      palette = currentPalette();
-      redraw();
-    },
-    focus: () => canvas.focus(),
-  };
-}
-
-/**
- * The number of bars in a lane: as many as can be distinguished, but no more than there are samples to fill them.
- * @param {number} width @param {Record<string, any> | null} about
- */
-function bucketCount(width, about) {
-  const taken = ((about?.duration_nanos ?? 0) / 1e9) * (about?.quality?.achieved_hertz ?? 0);
-  const filled = taken > 0 ? taken / SAMPLES_A_BAR : Infinity;
-  return Math.max(50, Math.min(2000, Math.floor(width / 3), Math.floor(filled)));
-}
-
-/** The lanes as a table for screen readers. @param {Timeline} data */
-function lanesTable(data) {
-  const row = (/** @type {Lane} */ lane) => h("tr", {}, h("td", { text: lane.thread || `thread ${lane.tid}` }), h("td", { text: valueLabel(lane.total, data.unit) }), h("td", { text: valueLabel(lane.waits.reduce((sum, wait) => sum + wait, 0), data.unit) }));
-  const head = h("tr", {}, ...["Thread", "Total", "Waiting"].map((text) => h("th", { text, scope: "col" })));
-  return h("table", {}, h("caption", { text: `Threads over ${timeLabel(data.span)}` }), h("thead", {}, head), h("tbody", {}, ...data.lanes.map(row)));
-}
-
-/**
- * The time range after an arrow key, which moves it (or only its end) by a twentieth of the whole.
- * @param {[number, number] | null} span @param {number} step @param {boolean} onlyEnd @param {number} whole @returns {[number, number]}
- */
-function movedSpan(span, step, onlyEnd, whole) {
-  const by = Math.max(1, Math.round(whole / 20));
-  if (!span) return [0, by];
-  const [from, to] = span;
-  if (onlyEnd) return [from, Math.max(from + by, Math.min(whole, to + step * by))];
-  const moved = Math.max(0, Math.min(whole - (to - from), from + step * by));
-  return [moved, moved + (to - from)];
-}
-
-/** The state without its time range. @param {State} state @returns {State} */
-function wholeTime(state) {
-  return { ...state, time: "", base: state.base.startsWith("@") ? "" : state.base };
-}
-
-/** @param {string} time @returns {[number, number] | null} */
-function chosenSpan(time) {
-  const match = /^(\d+)-(\d+)$/.exec(time);
-  return match ? [Number(match[1]), Number(match[2])] : null;
-}
-
-/** A value with its unit; counts are samples. @param {number} value @param {string} unit */
-function amountText(value, unit) {
-  return unit === "count" ? `${valueLabel(value, unit)} samples` : valueLabel(value, unit);
-}
-
-/** The next round number of nanoseconds. @param {number} least */
-function niceStep(least) {
-  const power = 10 ** Math.floor(Math.log10(Math.max(1, least)));
-  return [1, 2, 5, 10].map((part) => part * power).find((step) => step >= least) ?? power * 10;
-}
 // view-heatmap.js
 // Sub-second heatmap: one column per second, which runs from bottom to top. Selecting two cells, by mouse or keyboard, selects a time range.
 
@@ -2504,10 +2804,8 @@ function findings(about) {
     graded(lost, `${grouped(quality.lost)} of ${grouped(quality.samples + quality.lost)} samples lost (${lost.toFixed(1)}%)`);
     const cut = part(quality.truncated, quality.samples);
     graded(cut, `${grouped(quality.truncated)} stacks do not reach the start of their thread (${cut.toFixed(1)}%)`);
-    if (quality.asked_hertz > 0) {
-      const missing = 100 - part(quality.achieved_hertz, quality.asked_hertz);
-      graded(missing, `${quality.achieved_hertz} Hz instead of the requested ${quality.asked_hertz} Hz`);
-    }
+    // A low rate loses nothing: each look stands for more. Whether there are enough of them, the verdict says.
+    if (quality.asked_hertz > 0) found.push({ level: "good", text: `${quality.achieved_hertz} looks a second; ${quality.asked_hertz} asked` });
   }
   const unnamed = part(about.unnamed_locations, about.locations);
   graded(unnamed, `${grouped(about.unnamed_locations)} of ${grouped(about.locations)} code addresses have no function name (${unnamed.toFixed(1)}%)`);
@@ -2525,8 +2823,8 @@ function infoView(app) {
       const about = app.opened.about;
       if (!about) return;
       replaceContent(element, verdictOf(findings(about), null), factsOf(about), commentsOf(about), mappingsOf(about));
-      if (app.provider.saved) return;
-      // The server judges by the samples themselves, as `flamelet info` does.
+      if (!app.provider.has("judged", state)) return;
+      // Judged by the samples themselves, as `flamelet info` does.
       const judged = /** @type {Judged | null} */ (await app.waitFor(app.provider.data("judged", state)));
       if (judged) element.firstElementChild?.replaceWith(verdictOf(findings(about), judged));
     },
@@ -2577,6 +2875,96 @@ function mappingsOf(about) {
   const rows = about.mappings.map((/** @type {any} */ one) => h("tr", {}, h("td", { text: one.file }), h("td.soft", { text: one.build_id }), h("td.soft", { text: one.symbols ? "named" : "no names" })));
   return h("section", {}, h("h2", { text: "Binaries" }), h("table.facts", {}, h("tbody", {}, ...rows)));
 }
+// view-requests.js
+// Requests: what each route of a live service spends its time on, for all requests and for the slowest.
+
+
+/** @typedef {import("./app.js").App} App */
+/** @typedef {{count: number, wall_ns: number, cpu_ns: number, blocked_ns: number, awaiting_ns: number, runnable_ns: number}} RequestSum */
+/** @typedef {RequestSum & {route: string, method: string, errors: number, cancelled: number, p50_ns: number, p90_ns: number, p99_ns: number, max_ns: number, slowest: RequestSum}} RequestRoute */
+
+/** The parts of a request's time: the field, its name, what it means, and the profile that shows it; `null` for a CPU profile. */
+const REQUEST_PARTS = /** @type {const} */ ([
+  ["cpu_ns", "CPU", "on the CPU", ""],
+  ["blocked_ns", "blocked", "in a lock or a system call that holds up the thread", "block"],
+  ["awaiting_ns", "awaiting", "waiting to be woken: a timer, a socket, an async lock, other tasks", "await"],
+  ["runnable_ns", "runnable", "woken, and waiting for a free thread", null],
+]);
+
+/** @param {App} app */
+function requestsView(app) {
+  const element = h("div.requests", { tabindex: 0 });
+  let isShown = false;
+  const load = async () => {
+    const answer = /** @type {{routes: RequestRoute[]} | null} */ (await app.waitFor(app.provider.requests()));
+    if (answer === null) return;
+    isShown = true;
+    replaceContent(element, legendPart(), answer.routes.length > 0 ? tablePart(app, answer.routes) : h("p.empty", { text: "No request was counted yet. The service counts those under flamelet::axum::layer." }));
+  };
+  return {
+    element,
+    controls: [h("button.toggle", { text: "Refresh", title: "Ask the service again", onclick: load })],
+    async update() {
+      if (!isShown) await load();
+    },
+    focus: () => element.focus(),
+  };
+}
+
+function legendPart() {
+  const part = (/** @type {typeof REQUEST_PARTS[number]} */ [, name, means]) => h("span.request-key", { title: means }, h(`span.request-part.${name}`), name);
+  return h("p.request-legend.soft", {}, "Time from request to response = ", ...REQUEST_PARTS.map(part));
+}
+
+/** @param {App} app @param {RequestRoute[]} routes */
+function tablePart(app, routes) {
+  const heads = [["Route", ""], ["Requests", "number"], ["Errors", "number"], ["p50", "number"], ["p99", "number"], ["max", "number"], ["All requests", ""], ["Slowest 1 %", ""], ["Profiles of the route", ""]];
+  return h(
+    "table",
+    {},
+    h("thead", {}, h("tr", {}, ...heads.map(([text, look]) => h("th", { text, class: look, scope: "col" })))),
+    h("tbody", {}, ...routes.map((route) => routeRow(app, route))),
+  );
+}
+
+/** @param {App} app @param {RequestRoute} route */
+function routeRow(app, route) {
+  const time = (/** @type {number} */ nanos) => h("td.number", { text: valueLabel(nanos, "nanoseconds"), title: exactLabel(nanos, "nanoseconds") });
+  const link = (/** @type {typeof REQUEST_PARTS[number]} */ [, name, means, what]) => what !== null && h("button.link", { text: name, title: `Take a profile of this route: ${means}`, onclick: () => void app.take(10, what, [routeFilter(route.route)]) });
+  return h(
+    "tr",
+    {},
+    h("th.request-route", { scope: "row" }, h("span.soft", { text: `${route.method} ` }), route.route),
+    h("td.number", { text: grouped(route.count), title: route.cancelled > 0 ? `and ${grouped(route.cancelled)} that were cancelled` : "" }),
+    h(`td.number${route.errors > 0 ? ".more" : ""}`, { text: grouped(route.errors) }),
+    time(route.p50_ns),
+    time(route.p99_ns),
+    time(route.max_ns),
+    h("td", {}, partsBar(route)),
+    h("td", {}, partsBar(route.slowest)),
+    h("td.request-links", {}, ...REQUEST_PARTS.map(link)),
+  );
+}
+
+/** @param {RequestSum} sum */
+function partsBar(sum) {
+  const text = partsText(sum);
+  const wall = Math.max(1, sum.wall_ns);
+  const part = (/** @type {typeof REQUEST_PARTS[number]} */ [field, name]) => h(`span.request-part.${name}`, { style: { width: `${((100 * sum[field]) / wall).toFixed(2)}%` } });
+  const mean = sum.count > 0 ? `${grouped(sum.count)} requests, ${valueLabel(Math.round(sum.wall_ns / sum.count), "nanoseconds")} each: ` : "";
+  return h("div.request-bar", { role: "img", "aria-label": text, title: `${mean}${text}` }, ...REQUEST_PARTS.map(part));
+}
+
+/** The shares of the parts, in words. @param {RequestSum} sum */
+function partsText(sum) {
+  const share = (/** @type {number} */ nanos) => `${((100 * nanos) / Math.max(1, sum.wall_ns)).toFixed(1)} %`;
+  return REQUEST_PARTS.map(([field, name]) => `${name} ${share(sum[field])}`).join(", ");
+}
+
+/** The filter for the samples of a route. @param {string} route */
+function routeFilter(route) {
+  return { kind: "tagfocus", text: `route=${exactPattern(route)}` };
+}
 // view-sandwich.js
 // Sandwich: the callers of a function above it, its callees below.
 
@@ -2619,6 +3007,8 @@ function sandwichView(app) {
         work.push(callers.update(state), callees.update(state));
       }
       await Promise.all(work);
+      const heaviest = state.pivot === "" ? list.heaviest() : "";
+      if (heaviest !== "" && app.state.view === state.view && app.state.pivot === "") return app.set({ pivot: heaviest }, { replace: true });
       const picture = callees.flame.picture;
       if (state.pivot === "" || !picture) return;
       const { unit } = app.sampleType();
@@ -2667,7 +3057,11 @@ function sourceView(app) {
       const wanted = `${app.dataKey()} ${state.pivot}`;
       if (wanted === shown) return;
       if (!app.opened.code) return replaceContent(right, h("div.empty", { text: app.opened.no_code }));
-      if (state.pivot === "") return replaceContent(right, empty);
+      if (state.pivot === "") {
+        const heaviest = list.heaviest();
+        if (heaviest !== "" && app.state.view === state.view && app.state.pivot === "") return app.set({ pivot: heaviest }, { replace: true });
+        return replaceContent(right, empty);
+      }
       const code = /** @type {Code | null} */ (await app.waitFor(app.provider.data("code", state, { fn: state.pivot })));
       if (code === null) return replaceContent(right, h("div.empty", { text: "No source for this function." }));
       shown = wanted;
@@ -2720,8 +3114,9 @@ function codeRow(app, cost, most, places, text, source = "") {
 /** @typedef {{function: string, file: string, line: number, share: number}} Place */
 /** @typedef {{rule: string, title: string, share: number, range: [number, number], confidence: string, places: Place[], why: string, helps: string, dig: string}} StandsOut */
 /** @typedef {{times: number[], sizes: number[], unit: string}} Size */
-/** @typedef {{name: string, base: number, new: number}} Change */
-/** @typedef {{verdict: string, faults: string[], explanation: {observations: number, findings: StandsOut[]}, lists: List[], thread_key: string, size?: Size, changes?: Change[]}} SummaryData */
+/** `sentence` begins with the name of the function. @typedef {{function: string, sentence: string}} Change */
+/** @typedef {{summary: string, more: Change[], less: Change[]}} Changes */
+/** @typedef {{verdict: string, faults: string[], explanation: {observations: number, findings: StandsOut[]}, lists: List[], thread_key: string, size?: Size, changes?: Changes}} SummaryData */
 
 /** @param {App} app */
 function summaryView(app) {
@@ -2765,26 +3160,12 @@ function headPart(app, data) {
 /** What changed by more than noise, in sentences. @param {App} app @param {SummaryData} data */
 function changesPart(app, data) {
   if (!data.changes) return null;
-  const type = app.sampleType();
-  const real = data.changes.filter((change) => !isNoise(change.base, change.new, type.per_sample)).slice(0, 8);
-  const line = (/** @type {Change} */ change) => {
-    const look = change.new > change.base ? ".more" : ".less";
-    return h("li", {}, h("button.link", { text: change.name, onclick: () => app.set({ view: "sandwich", pivot: change.name }) }), h(`span${look}`, { text: ` ${changeSentence(change, type.unit)}` }));
+  const line = (/** @type {string} */ look) => (/** @type {Change} */ change) => {
+    const rest = change.sentence.slice(change.function.length);
+    return h("li", {}, h("button.link", { text: change.function, onclick: () => app.set({ view: "sandwich", pivot: change.function }) }), h(`span${look}`, { text: rest }));
   };
-  const total = isNoise(type.base_total, type.total, type.per_sample)
-    ? `In total ${valueLabel(type.total, type.unit)}: unchanged, within noise.`
-    : `In total, it ${changeSentence({ name: "", base: type.base_total, new: type.total }, type.unit)}`;
-  const nothing = h("p.soft", { text: "None of your functions changed by more than noise." });
-  return h("section.changes", {}, h("h2", { text: "What changed" }), h("p", { text: total }), real.length > 0 ? h("ul.sentences", {}, ...real.map(line)) : nothing);
-}
-
-/** @param {Change} change @param {string} unit */
-function changeSentence({ base, new: now }, unit) {
-  const isTime = /second/.test(unit);
-  if (base === 0) return `is new: ${valueLabel(now, unit)}.`;
-  if (now === 0) return `is gone: it was ${valueLabel(base, unit)}.`;
-  const word = isTime ? (now > base ? "got slower" : "got faster") : now > base ? "grew" : "shrank";
-  return `${word}: from ${valueLabel(base, unit)} to ${valueLabel(now, unit)} (${relativeChange(base, now)}).`;
+  const lines = [...data.changes.more.map(line(".more")), ...data.changes.less.map(line(".less"))];
+  return h("section.changes", {}, h("h2", { text: "What changed" }), h("p", { text: data.changes.summary }), lines.length > 0 && h("ul.sentences", {}, ...lines));
 }
 
 /** @param {App} app @param {SummaryData} data */
@@ -3157,14 +3538,12 @@ const VIEWS = [
   { id: "tags", title: "Labels", make: tagsView, needs: (opened) => (opened.about?.label_keys ?? []).length > 0 },
   { id: "timeline", title: "Timeline", make: timelineView, needs: (opened) => opened.about?.has_timeline === true },
   { id: "heatmap", title: "Heatmap", make: heatmapView, needs: (opened) => opened.about?.has_timeline === true },
+  { id: "requests", title: "Requests", make: requestsView, needs: (opened) => opened.requests },
   { id: "info", title: "Info", make: infoView },
 ];
 
 /** The views that need more data than the flame graph; a saved page may not have it. */
-const MORE_VIEWS = ["summary", "graph", "heap", "source", "tags", "timeline", "heatmap"];
-
-/** A profile with more stacks opens on its flame graph: its summary takes seconds. */
-const MOST_STACKS_FIRST = 200_000;
+const MORE_VIEWS = ["summary", "graph", "heap", "source", "tags", "timeline", "heatmap", "requests"];
 
 /** The status line while nothing is selected. */
 const RESTING = "Click to zoom or to open folded frames, right-click for more, / to search, r for every frame, ? for all keys";
@@ -3191,7 +3570,7 @@ class App {
     this.provider = provider;
     this.state = { ...parseState(location.hash), ...(location.hash === "" ? provider.firstState() : {}) };
     /** @type {Opened} */
-    this.opened = { about: null, entries: [], live: false, live_heap: [], let_go: 0, code: false, no_code: "", mine: [] };
+    this.opened = { about: null, entries: [], live: false, past: false, services: [], live_heap: [], live_waits: [], requests: false, let_go: 0, code: false, no_code: "", mine: [] };
     /** The function that the keys act on. */
     this.chosen = "";
     this.working = 0;
@@ -3223,6 +3602,7 @@ class App {
     if (opened === null) return;
     this.opened = opened;
     this.rememberMine();
+    void this.picker?.update(opened, this.state.service);
     document.title = opened.about ? `${opened.about.title} – flamelet` : "flamelet";
     await this.render();
   }
@@ -3251,6 +3631,7 @@ class App {
     this.controls = h("div.controls");
     this.main = h("main.main", { tabindex: -1 });
     this.statusElement = h("footer.status");
+    this.picker = timePicker(this);
     this.progress = h("div.progress", { role: "progressbar", "aria-label": "Working", hidden: true });
     replaceContent(
       this.root,
@@ -3259,6 +3640,7 @@ class App {
         h("button.quiet", { title: "Undo (u)", "aria-label": "Undo", text: "↶", onclick: () => history.back() }),
         this.themeButton,
         h("button.quiet", { title: "Keys (?)", "aria-label": "Keys", text: "?", onclick: showHelp })),
+      this.picker.element,
       h("div.bar.second", {}, this.tabs, h("span.spring"), this.controls),
       h("div.bar.third", {}, this.chips),
       this.progress,
@@ -3280,11 +3662,10 @@ class App {
     this.follow(before);
   }
 
-  /** Shows the new state. For another profile or base, its metadata is read first. @param {State} before */
+  /** Shows the new state. For another profile, base or time range, its metadata is read first. @param {State} before */
   follow(before) {
-    const { profile, base, time } = this.state;
-    const spans = base.startsWith("@") && before.time !== time;
-    if (before.profile !== profile || before.base !== base || spans) void this.start();
+    const { profile, base, time, service } = this.state;
+    if (before.service !== service || before.profile !== profile || before.base !== base || before.time !== time) void this.start();
     else void this.render();
   }
 
@@ -3346,7 +3727,7 @@ class App {
 
   /** What is shown where the address does not say. */
   firstView() {
-    return this.provider.saved || this.opened.about?.stacks > MOST_STACKS_FIRST ? "flame" : "summary";
+    return this.provider.saved ? "flame" : "summary";
   }
 
   /** @param {ViewKind} kind */
@@ -3619,29 +4000,35 @@ class App {
     this.liveButtons.hidden = !live;
     const at = entries.findIndex((entry) => entry.id === this.opened.about?.id);
     const before = entries.slice(0, Math.max(0, at)).reverse().find((entry) => entry.kind === entries[at].kind);
-    const heap = h("button.toggle", { text: "Heap…", "aria-haspopup": "menu", title: "Take a heap profile", onclick: () => this.heapMenu(heap) });
+    const heap = h("button.toggle", { text: "Heap…", "aria-haspopup": "menu", title: "Take a heap profile", onclick: () => this.takeMenu(heap, this.opened.live_heap, HEAP_QUESTIONS) });
+    const waits = h("button.toggle", { text: "Waiting…", "aria-haspopup": "menu", title: "Take a profile of locks or awaits", onclick: () => this.takeMenu(waits, this.opened.live_waits, WAIT_QUESTIONS) });
     replaceContent(
       this.liveButtons,
       h("button.primary", { text: "Take a 10 s CPU profile", onclick: () => this.take(10, "") }),
       this.opened.live_heap.length > 0 && heap,
+      this.opened.live_waits.length > 0 && waits,
       before !== undefined && this.state.base === "" && h("button.toggle", { text: "Compare with the one before", onclick: () => this.set({ base: before.id, zoom: "", time: "" }) }),
     );
   }
 
-  /** @param {HTMLElement} button */
-  heapMenu(button) {
-    const items = this.opened.live_heap.map((what) => ({ label: HEAP_QUESTIONS[what] ?? what, run: () => void this.take(10, what) }));
+  /** @param {HTMLElement} button @param {string[]} names @param {Record<string, string>} labels */
+  takeMenu(button, names, labels) {
+    const items = names.map((what) => ({ label: labels[what] ?? what, run: () => void this.take(10, what) }));
     const { left, bottom } = button.getBoundingClientRect();
     showMenu(items, { clientX: left, clientY: bottom + 2 });
   }
 
-  /** @param {number} seconds @param {string} heap the heap profile to take; empty for a CPU profile */
-  async take(seconds, heap) {
-    flash(heap === "" || heap === "growth" ? `Taking a profile for ${seconds} s …` : "Taking a profile …");
-    const entry = await this.waitFor(this.provider.take(seconds, heap));
+  /**
+   * @param {number} seconds @param {string} what the endpoint of the profile to take; empty for a CPU profile
+   * @param {import("./state.js").Filter[]} [filters] which part of it to show
+   */
+  async take(seconds, what, filters = []) {
+    flash(what === "" || what === "growth" ? `Taking a profile for ${seconds} s …` : "Taking a profile …");
+    const entry = await this.waitFor(this.provider.take(seconds, what));
     if (!entry) return;
-    const view = heap !== "" ? "heap" : this.state.view === "heap" ? "flame" : this.state.view;
-    this.set({ profile: entry.id, view, type: "", base: "", zoom: "", time: "", filters: [] });
+    const other = ["heap", "requests"].includes(this.state.view) ? "flame" : this.state.view;
+    const view = what in HEAP_QUESTIONS ? "heap" : other;
+    this.set({ profile: entry.id, view, type: "", base: "", zoom: "", time: "", filters });
   }
 
   toggleTheme() {
@@ -3658,6 +4045,7 @@ class App {
   applyTheme(theme) {
     document.documentElement.dataset.theme = theme;
     this.view?.themeChanged?.();
+    this.picker?.themeChanged();
   }
 
   /** @param {KeyboardEvent} event */
@@ -3744,7 +4132,7 @@ function localTheme() {
  *
  * @typedef {NameColumns & {zoom: number, cutoff: number, narrower: number, diff: boolean,
  *   parent: number[], name: number[], weight: number[], own: number[],
- *   sides?: Sides, own_sides?: Sides, notes?: string[]}} FlamePayload
+ *   sides?: Sides, own_sides?: Sides, notes?: string[], held?: number[][]}} FlamePayload
  */
 
 /** A flame graph that can be drawn. */
@@ -3897,6 +4285,13 @@ class Picture {
     return x >= this.x[box] - slack && x <= this.x[box] + this.weight[box] + slack ? box : -1;
   }
 
+  /** The folded boxes with a matching frame, of a picture that knows what they hold. @param {RegExp} pattern @returns {number[]} */
+  holding(pattern) {
+    const named = this.data.names.map((name) => pattern.test(name));
+    const found = (this.data.held ?? []).map((names, at) => (names.some((name) => named[name]) ? at : -1));
+    return found.filter((at) => at >= 0);
+  }
+
   /**
    * The boxes that match, and the weight of all stacks with a match. Relies on boxes coming after their parents.
    * @param {RegExp} pattern
@@ -3926,12 +4321,12 @@ class Picture {
 
 /** @typedef {import("./picture.js").FlamePayload} FlamePayload */
 /** `chain` is the row of the owner of a chain of frames, -1 for a function. */
-/** @typedef {{name: number, chain: number, frames: [number, number], weight: number, own: number, now: number, base: number, ownNow: number, ownBase: number, children: Map<number, Node>}} Node */
-/** A box on the way along a stack. @typedef {{name: number, chain: number, frames: number}} Step */
+/** @typedef {{name: number, chain: number, held: Set<number>, frames: [number, number], weight: number, own: number, now: number, base: number, ownNow: number, ownBase: number, children: Map<number, Node>}} Node */
+/** A box on the way along a stack; `held` are the names of a chain's frames. @typedef {{name: number, chain: number, held: number[], frames: number}} Step */
 
 /** @param {Step} step @returns {Node} */
 function newNode({ name, chain, frames }) {
-  return { name, chain, frames: [frames, frames], weight: 0, own: 0, now: 0, base: 0, ownNow: 0, ownBase: 0, children: new Map() };
+  return { name, chain, held: new Set(), frames: [frames, frames], weight: 0, own: 0, now: 0, base: 0, ownNow: 0, ownBase: 0, children: new Map() };
 }
 
 /**
@@ -4000,16 +4395,17 @@ class ChainFinder {
     for (let at = 0; at < places.length; at++) {
       let end = at;
       while (end < places.length && folds(places[end])) end++;
-      const chain = end - at > 1 ? this.ownerOf(places.slice(at, end).map((place) => names[place]), callers) : -1;
+      const held = places.slice(at, end).map((place) => names[place]);
+      const chain = held.length > 1 ? this.ownerOf(held, callers) : -1;
       if (chain >= 0 && !opened.has(zoomPath([...keys, this.keys[chain]]))) {
-        steps.push({ name: -1, chain, frames: end - at });
+        steps.push({ name: -1, chain, held, frames: held.length });
         keys.push(this.keys[chain]);
         at = end - 1;
         continue;
       }
       // An opened chain is a box for each of its frames.
       for (let one = at; one < Math.max(end, at + 1); one++) {
-        steps.push({ name: names[places[one]], chain: -1, frames: 1 });
+        steps.push({ name: names[places[one]], chain: -1, held: [], frames: 1 });
         keys.push(this.data.keys[names[places[one]]]);
       }
       at = Math.max(end, at + 1) - 1;
@@ -4046,14 +4442,14 @@ function chainKey(name) {
 function regrouped(picture, route, how) {
   const ends = endings(picture);
   const finder = new ChainFinder(picture.data);
-  const root = newNode({ name: how.root, chain: -1, frames: 1 });
+  const root = newNode({ name: how.root, chain: -1, held: [], frames: 1 });
   for (let at = 0; at < picture.count; at++) {
     if (ends.weight[at] <= 0) continue;
     const names = stackOf(picture, at);
     const places = route(names);
     if (places === null) continue;
     const add = { weight: ends.weight[at], now: ends.now[at], base: ends.base[at] };
-    const steps = how.folds ? finder.steps(names, places, how.callers, how.folds) : places.map((place) => ({ name: names[place], chain: -1, frames: 1 }));
+    const steps = how.folds ? finder.steps(names, places, how.callers, how.folds) : places.map((place) => ({ name: names[place], chain: -1, held: [], frames: 1 }));
     let node = root;
     addTo(node, add);
     for (const step of steps) {
@@ -4062,6 +4458,7 @@ function regrouped(picture, route, how) {
       if (!next) node.children.set(key, (next = newNode(step)));
       next.frames = [Math.min(next.frames[0], step.frames), Math.max(next.frames[1], step.frames)];
       node = next;
+      for (const name of step.held) node.held.add(name);
       addTo(node, add);
     }
     node.own += add.weight;
@@ -4083,7 +4480,7 @@ class ChainNames {
   /** @param {FlamePayload} from */
   constructor(from) {
     /** @type {FlamePayload} */
-    this.data = { ...from, zoom: 0, parent: [], name: [], weight: [], own: [] };
+    this.data = { ...from, zoom: 0, parent: [], name: [], weight: [], own: [], held: [] };
     for (const column of /** @type {const} */ (["names", "keys", "krate", "hues", "owner", "file", "chains"])) {
       Object.assign(this.data, { [column]: [...from[column]] });
     }
@@ -4126,6 +4523,7 @@ function columnsOf(root, names) {
     const at = out.parent.length;
     out.parent.push(parent);
     out.name.push(names.rowOf(node));
+    out.held?.push([...node.held]);
     out.weight.push(node.weight);
     out.own.push(node.own);
     sides.new.push(node.now);
@@ -4187,9 +4585,9 @@ function pivotPicture(picture, pivot, callers, folds = null) {
  * @typedef {{kind: string, unit: string, total: number, base_total: number, per_sample: number, missing?: boolean}} SampleType
  * @typedef {Record<string, any> & {title: string, types: SampleType[], default_type: number}} About
  * @typedef {{id: string, name: string, detail: string, kind: string}} Entry
- * @typedef {{about: About | null, entries: Entry[], live: boolean, live_heap: string[], let_go: number, code: boolean, no_code: string, mine: string[]}} Opened
+ * @typedef {{about: About | null, entries: Entry[], live: boolean, past?: boolean, services?: string[], live_heap: string[], live_waits: string[], requests: boolean, let_go: number, code: boolean, no_code: string, mine: string[]}} Opened
  * @typedef {{sample_type: number, flame: FlamePayload, functions: Functions, graph: object, labels: object[], heap?: object, summary?: object}} SavedPicture
- * @typedef {{about: About, first: number, inverted: boolean, icicle: boolean, everything: boolean, pictures: SavedPicture[], timeline?: object, heatmap?: object}} Saved
+ * @typedef {{about: About, first: number, inverted: boolean, icicle: boolean, everything: boolean, pictures: SavedPicture[], judged?: object, timeline?: object, heatmap?: object}} Saved
  * @typedef {NameColumns & {count: number, total: number, diff: boolean, name: number[], flat: number[],
  *   cum: number[], flat_sides?: Sides, cum_sides?: Sides}} Functions
  * @typedef {{name: string, key: number, hue: number, owner: string, weight: number, own: number, new: number, base: number, leaf: boolean}} TreeRow
@@ -4236,19 +4634,20 @@ class ServerData {
     const query = new URLSearchParams();
     if (state.profile !== "") query.set("p", state.profile);
     if (state.base !== "") query.set("base", state.base);
-    if (state.base.startsWith("@") && state.time !== "") query.set("t", state.time);
+    if (state.time !== "") query.set("t", state.time);
     return answerOf(fetch(`api/open?${query}`));
   }
 
   /** @param {State} state @param {FlameQuery} wanted @param {AbortSignal} [signal] @returns {Promise<Picture>} */
   async flame(state, wanted, signal) {
-    const query = dataQuery(state);
-    query.set("dir", wanted.direction);
-    if (wanted.pivot !== "") query.set("fn", wanted.pivot);
-    if (wanted.zoom !== "") query.set("z", wanted.zoom);
-    for (const path of openPaths(state)) query.append("open", path);
-    query.set("w", String(Math.ceil(wanted.width / 100) * 100));
-    return new Picture(await this.ask("flame", query, signal));
+    return new Picture(await this.ask("flame", flameQuery(state, wanted), signal));
+  }
+
+  /** The boxes of a picture that are folded and hold a match of the search. @param {State} state @param {FlameQuery} wanted what the picture is an answer to @returns {Promise<number[]>} */
+  async holding(state, wanted) {
+    const query = flameQuery(state, wanted);
+    query.set("q", state.query);
+    return this.ask("holding", query);
   }
 
   /** @param {State} state @param {string} path @returns {Promise<TreeRow[]>} */
@@ -4282,11 +4681,39 @@ class ServerData {
     return this.ask(what, query);
   }
 
-  /** @param {number} seconds @param {string} heap what of the memory; nothing for the CPU @returns {Promise<Entry>} */
-  async take(seconds, heap) {
-    const query = new URLSearchParams({ seconds: String(seconds), ...(heap === "" ? {} : { heap }) });
+  /** What the requests of a live service spend their time on, now. @returns {Promise<any>} */
+  async requests() {
+    return answerOf(fetch("api/requests"));
+  }
+
+  /** @param {number} seconds @param {string} what the endpoint of the profile; nothing for the CPU @returns {Promise<Entry>} */
+  async take(seconds, what) {
+    const query = new URLSearchParams({ seconds: String(seconds) });
+    if (what !== "") query.set(what in WAIT_QUESTIONS ? "wait" : "heap", what);
     return answerOf(fetch(`api/take?${query}`, { method: "POST", headers: { "X-Flamelet": "1" } }));
   }
+
+  /** How much CPU time was used over the history. @param {number} parts @param {string} service @returns {Promise<import("./picker.js").Course>} */
+  async course(parts, service) {
+    return answerOf(fetch(`api/course?${new URLSearchParams({ buckets: String(parts), s: service })}`));
+  }
+
+  /** Adds a range of the history to the profiles. @param {number} from in milliseconds since 1970 @param {number} to @param {string} service @returns {Promise<Entry>} */
+  async range(from, to, service) {
+    const query = new URLSearchParams({ from: String(from), to: String(to), s: service });
+    return answerOf(fetch(`api/range?${query}`, { method: "POST", headers: { "X-Flamelet": "1" } }));
+  }
+}
+
+/** @param {State} state @param {FlameQuery} wanted */
+function flameQuery(state, wanted) {
+  const query = dataQuery(state);
+  query.set("dir", wanted.direction);
+  if (wanted.pivot !== "") query.set("fn", wanted.pivot);
+  if (wanted.zoom !== "") query.set("z", wanted.zoom);
+  for (const path of openPaths(state)) query.append("open", path);
+  query.set("w", String(Math.ceil(wanted.width / 100) * 100));
+  return query;
 }
 
 /** @param {Promise<Response>} request */
@@ -4323,7 +4750,7 @@ class SavedData {
     const kept = new Set(this.content.pictures.map((picture) => picture.sample_type));
     const about = { ...this.content.about, default_type: this.content.first };
     about.types = about.types.map((type, at) => ({ ...type, missing: !kept.has(at) }));
-    return { about, entries: [], live: false, live_heap: [], let_go: 0, code: false, no_code: "", mine: [] };
+    return { about, entries: [], live: false, live_heap: [], live_waits: [], requests: false, let_go: 0, code: false, no_code: "", mine: [] };
   }
 
   /** @param {State} state */
@@ -4357,6 +4784,12 @@ class SavedData {
     return picture;
   }
 
+  /** @param {State} state @param {FlameQuery} wanted @returns {Promise<number[]>} */
+  async holding(state, wanted) {
+    const pattern = searchPattern(state.query);
+    return pattern ? (await this.flame(state, wanted)).holding(pattern) : [];
+  }
+
   /** @param {State} state @param {string} path @returns {Promise<TreeRow[]>} */
   async children(state, path) {
     const direction = state.inverted ? "callers" : "callees";
@@ -4380,11 +4813,13 @@ class SavedData {
     const pattern = searchPattern(search);
     const rows = all.name.map((_, at) => at).filter((at) => !pattern || pattern.test(all.names[all.name[at]]));
     const change = (/** @type {number} */ at) => (all.cum_sides ? Math.abs(all.cum_sides.new[at] - all.cum_sides.base[at]) : 0);
+    // Of a difference, the columns show the new side.
+    const [flat, cum] = [all.flat_sides?.new ?? all.flat, all.cum_sides?.new ?? all.cum];
     rows.sort((a, b) => {
       if (sort === "name") return all.names[all.name[a]] < all.names[all.name[b]] ? -1 : 1;
-      if (sort === "cum") return all.cum[b] - all.cum[a];
+      if (sort === "cum") return cum[b] - cum[a];
       if (sort === "change") return change(b) - change(a);
-      return all.flat[b] - all.flat[a] || all.cum[b] - all.cum[a];
+      return flat[b] - flat[a] || cum[b] - cum[a];
     });
     const pick = (/** @type {number[]} */ column) => rows.map((at) => column[at]);
     const sides = (/** @type {Sides | undefined} */ both) => both && { new: pick(both.new), base: pick(both.base) };
@@ -4404,7 +4839,7 @@ class SavedData {
   /** The saved data for a view, if any. @param {string} what @param {State} state */
   keptFor(what, state) {
     const part = this.part(state);
-    const parts = /** @type {Record<string, object | undefined>} */ ({ summary: part.summary, graph: part.graph, tags: part.labels, heap: part.heap, timeline: this.content.timeline, heatmap: this.content.heatmap });
+    const parts = /** @type {Record<string, object | undefined>} */ ({ summary: part.summary, graph: part.graph, tags: part.labels, heap: part.heap, timeline: this.content.timeline, heatmap: this.content.heatmap, judged: this.content.judged });
     return parts[what];
   }
 
@@ -4421,8 +4856,23 @@ class SavedData {
   }
 
   /** @returns {Promise<never>} */
+  async requests() {
+    throw new Error("A saved page has no requests.");
+  }
+
+  /** @returns {Promise<never>} */
   async take() {
     throw new Error("A saved page cannot take profiles.");
+  }
+
+  /** @returns {Promise<never>} */
+  async course() {
+    throw new Error("A saved page has no history.");
+  }
+
+  /** @returns {Promise<never>} */
+  async range() {
+    throw new Error("A saved page has no history.");
   }
 }
 // main.js

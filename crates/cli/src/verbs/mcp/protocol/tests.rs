@@ -185,9 +185,9 @@ fn failures_of_tools_are_one_line() {
     for (name, arguments, expected) in [
         ("top", json!({}), "'profile' is missing"),
         ("top", json!({ "profile": "nothing.pb.gz" }), "nothing.pb.gz: there is no such file or folder"),
-        ("top", json!({ "profile": "/etc/passwd" }), "outside of what may be read"),
-        ("top", json!({ "profile": "../Cargo.toml" }), "outside of what may be read"),
-        ("open", json!({ "path": ".." }), "outside of what may be read"),
+        ("top", json!({ "profile": "/etc/passwd" }), "not in an allowed folder"),
+        ("top", json!({ "profile": "../Cargo.toml" }), "not in an allowed folder"),
+        ("open", json!({ "path": ".." }), "not in an allowed folder"),
         ("top", json!({ "profile": "." }), "is a folder"),
         ("top", json!({ "profile": "-" }), "there is no such file"),
         ("top", json!({ "profile": "http://localhost:1" }), "there is no such file"),

@@ -1,0 +1,90 @@
+//! How much of a poll was not spent on the CPU.
+//!
+//! Reading the CPU clock of a thread is a system call, too much for every poll. So it is read around polls that are sampled,
+//! at the end of polls that took long, and otherwise now and then: the CPU time since the last reading is the most that a
+//! poll can have used.
+
+use std::cell::Cell;
+
+use crate::clock;
+
+/// A poll that took no longer is not worth a reading.
+const SHORT: u64 = 100_000;
+
+/// A reading that is older is made anew before a poll.
+const OLD: u64 = 500_000;
+
+struct Reading {
+    /// When it was made.
+    time: Cell<u64>,
+    /// The CPU time of the thread.
+    cpu: Cell<u64>,
+}
+
+thread_local! {
+    static LAST: Reading = const { Reading { time: Cell::new(0), cpu: Cell::new(0) } };
+}
+
+impl Reading {
+    fn renew(&self, now: u64) -> u64 {
+        let cpu = clock::thread_cpu_nanos();
+        self.time.set(now);
+        self.cpu.replace(cpu)
+    }
+}
+
+/// Before a poll that begins `now`. One that is sampled is measured.
+#[inline]
+pub(super) fn begin(now: u64, is_sampled: bool) {
+    LAST.with(|last| {
+        if is_sampled || now.saturating_sub(last.time.get()) > OLD {
+            last.renew(now);
+        }
+    });
+}
+
+/// After a poll from `start` to `end`: returns how long it was off the CPU, at least.
+#[inline]
+pub(super) fn end(start: u64, end: u64, is_sampled: bool) -> Option<u64> {
+    let running = end.saturating_sub(start);
+    if !is_sampled && running <= SHORT {
+        return None;
+    }
+    let before = LAST.with(|last| last.renew(end));
+    let used = LAST.with(|last| last.cpu.get()).saturating_sub(before);
+    Some(running.saturating_sub(used))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_long_poll_is_measured_whether_it_is_sampled_or_not() {
+        for is_sampled in [false, true] {
+            let start = clock::monotonic_nanos();
+            begin(start, is_sampled);
+            std::thread::sleep(Duration::from_millis(20));
+            let now = clock::monotonic_nanos();
+            let blocked = end(start, now, is_sampled).expect("it took long");
+            assert!(blocked > 0 && blocked <= now - start, "{blocked} of {}", now - start);
+            // The same time on the CPU: none of it is off the CPU, but for what others have taken away.
+            let (start, cpu) = (clock::monotonic_nanos(), clock::thread_cpu_nanos());
+            begin(start, is_sampled);
+            while clock::thread_cpu_nanos() - cpu < 20_000_000 {
+                std::hint::black_box((0..1000u64).sum::<u64>());
+            }
+            let now = clock::monotonic_nanos();
+            let blocked = end(start, now, is_sampled).expect("it took long");
+            assert!(blocked <= (now - start) - 19_000_000, "{blocked} of {}", now - start);
+        }
+    }
+
+    #[test]
+    fn a_short_poll_is_not_worth_it() {
+        begin(1, false);
+        assert_eq!(end(1_000, 1_000 + SHORT, false), None);
+        assert!(end(1_000, 1_000 + SHORT, true).is_some());
+    }
+}

@@ -1,0 +1,31 @@
+//! What a question is about.
+
+use flamelet_profile::{Budget, Limits, Result};
+
+use crate::reader::Reader;
+
+/// The profiles that questions are about.
+pub(super) const CPU: &str = "process_cpu";
+
+/// The services and the range of time that a question is about.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// The service; all if it is `None`.
+    pub service: Option<&'a str>,
+    /// From when, in nanoseconds since 1970.
+    pub from: i64,
+    /// Until when.
+    pub to: i64,
+    /// What may be used for each service.
+    pub limits: Limits,
+}
+
+impl Asked<'_> {
+    /// Returns the names of the services.
+    pub(super) fn services(&self, reader: &Reader) -> Result<Vec<String>> {
+        match self.service {
+            Some(service) => Ok(vec![service.to_owned()]),
+            None => reader.services(&Budget::new(self.limits)),
+        }
+    }
+}

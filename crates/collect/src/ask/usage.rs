@@ -1,0 +1,195 @@
+//! Who uses how much: services, and crates across all of them, in CPU cores and money.
+
+use std::collections::HashMap;
+
+use flamelet_profile::{Budget, Error, Profile, Result, unit};
+use flamelet_report::by::{Grouping, by};
+use flamelet_report::{Owners, Report};
+use serde::Serialize;
+
+use super::asked::{Asked, CPU};
+use crate::query::Query;
+use crate::reader::Reader;
+
+/// The hours of a month: 365 days, in twelve parts.
+const MONTH: f64 = 730.0;
+const SECOND: f64 = 1e9;
+
+/// The answer. Its JSON form is stable.
+#[derive(Clone, Debug, Serialize)]
+pub struct Usage {
+    /// When the first profile begins, in nanoseconds since 1970.
+    #[serde(serialize_with = "super::json::as_moment")]
+    pub from: i64,
+    /// When the last one ends. Cores are CPU time by the time in between.
+    #[serde(serialize_with = "super::json::as_moment")]
+    pub to: i64,
+    /// The cores of all services.
+    pub cores: f64,
+    /// What they cost in a month, if a price is given.
+    pub cost_per_month: Option<f64>,
+    /// The services, the largest first.
+    pub services: Vec<ServiceUsage>,
+    /// What groups are of: `crate`, ….
+    pub by: Option<&'static str>,
+    /// Groups across all services, the largest first.
+    pub groups: Vec<GroupUsage>,
+    /// What had to be left out.
+    pub notes: Vec<String>,
+}
+
+/// What a service uses.
+#[derive(Clone, Debug, Serialize)]
+pub struct ServiceUsage {
+    /// The service.
+    pub service: String,
+    /// Its CPU time in seconds.
+    pub cpu_seconds: f64,
+    /// Its CPU time by the time of the range.
+    pub cores: f64,
+    /// Its share of the fleet.
+    pub share: f64,
+    /// What it costs in a month, if a price is given.
+    pub cost_per_month: Option<f64>,
+    /// The most expensive function of its own code, with the code of others that it calls.
+    pub function: Option<String>,
+    /// The share that this function has of the service.
+    pub function_share: f64,
+}
+
+/// What a group uses in all services together.
+#[derive(Clone, Debug, Serialize)]
+pub struct GroupUsage {
+    /// The crate, or what it is grouped by.
+    pub name: String,
+    /// Whose code it is.
+    pub owner: &'static str,
+    /// Its CPU time in seconds.
+    pub cpu_seconds: f64,
+    /// Its CPU time by the time of the range.
+    pub cores: f64,
+    /// Its share of the fleet.
+    pub share: f64,
+    /// What it costs in a month, if a price is given.
+    pub cost_per_month: Option<f64>,
+    /// How many services use it.
+    pub services: usize,
+}
+
+/// How to sum up.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct UsageOptions {
+    /// Also sum up by this across all services.
+    pub grouping: Option<Grouping>,
+    /// What a core costs in an hour.
+    pub price: Option<f64>,
+}
+
+/// Sums up the CPU time of each service. `prepare` filters a profile and says whose code its functions are; it has to
+/// keep their files and lines.
+pub fn usage<E: From<Error>>(
+    reader: &Reader,
+    asked: &Asked<'_>,
+    options: &UsageOptions,
+    mut prepare: impl FnMut(Profile) -> std::result::Result<(Report, Owners), E>,
+) -> std::result::Result<Usage, E> {
+    let mut sums = Sums::default();
+    for service in asked.services(reader)? {
+        let query = Query::new(&service, CPU, asked.from, asked.to);
+        let (profile, notes) = reader.profile(&query, &Budget::new(asked.limits))?;
+        sums.notes.extend(notes);
+        let Some(profile) = profile else { continue };
+        sums.see(&profile);
+        let (report, owners) = prepare(profile)?;
+        sums.add(service, &report, &owners, options)?;
+    }
+    Ok(sums.finish(options))
+}
+
+/// What was summed up so far; CPU time is in seconds.
+#[derive(Default)]
+struct Sums {
+    span: Option<(i64, i64)>,
+    services: Vec<ServiceUsage>,
+    groups: HashMap<String, GroupUsage>,
+    notes: Vec<String>,
+}
+
+impl Sums {
+    fn see(&mut self, profile: &Profile) {
+        let (start, length) = (profile.header.time_nanos, profile.header.duration_nanos);
+        let end = start.saturating_add(length);
+        let (first, last) = self.span.unwrap_or((start, end));
+        self.span = Some((first.min(start), last.max(end)));
+    }
+
+    fn add(
+        &mut self,
+        service: String,
+        report: &Report,
+        owners: &Owners,
+        options: &UsageOptions,
+    ) -> Result<()> {
+        if !unit::are_compatible(report.unit(), "seconds") {
+            let message = format!("{service}: {} is not CPU time", report.value_name());
+            return Err(Error::invalid(message));
+        }
+        let nanos = unit::ratio(report.unit(), "nanoseconds");
+        let seconds = |value: i64| value as f64 * nanos / SECOND;
+        // What the filters left.
+        let total = report.profile().total(report.value_index());
+        let yours = by(report, Grouping::Yours, owners);
+        let first = yours.rows.first();
+        self.services.push(ServiceUsage {
+            service,
+            cpu_seconds: seconds(total),
+            cores: 0.0,
+            share: 0.0,
+            cost_per_month: None,
+            function: first.map(|row| row.name.clone()),
+            function_share: first.map_or(0.0, |row| row.flat as f64 / total.max(1) as f64),
+        });
+        let groups = options.grouping.map(|grouping| by(report, grouping, owners));
+        for row in groups.into_iter().flat_map(|groups| groups.rows).filter(|row| row.flat != 0) {
+            let group = self.groups.entry(row.name.clone()).or_insert_with(|| GroupUsage {
+                name: row.name,
+                owner: row.owner,
+                cpu_seconds: 0.0,
+                cores: 0.0,
+                share: 0.0,
+                cost_per_month: None,
+                services: 0,
+            });
+            group.cpu_seconds += seconds(row.flat);
+            group.services += 1;
+        }
+        Ok(())
+    }
+
+    fn finish(self, options: &UsageOptions) -> Usage {
+        let (from, to) = self.span.unwrap_or_default();
+        let wall = to.saturating_sub(from) as f64 / SECOND;
+        let cores = |seconds: f64| if wall > 0.0 { seconds / wall } else { 0.0 };
+        let cost = |cores: f64| options.price.map(|price| cores * price * MONTH);
+        let all: f64 = self.services.iter().map(|service| service.cpu_seconds).sum();
+        let share = |seconds: f64| if all > 0.0 { seconds / all } else { 0.0 };
+        let mut services = self.services;
+        for row in &mut services {
+            (row.cores, row.share) = (cores(row.cpu_seconds), share(row.cpu_seconds));
+            row.cost_per_month = cost(row.cores);
+        }
+        let mut groups: Vec<GroupUsage> = self.groups.into_values().collect();
+        for row in &mut groups {
+            (row.cores, row.share) = (cores(row.cpu_seconds), share(row.cpu_seconds));
+            row.cost_per_month = cost(row.cores);
+        }
+        services
+            .sort_by(|a, b| b.cpu_seconds.total_cmp(&a.cpu_seconds).then_with(|| a.service.cmp(&b.service)));
+        groups.sort_by(|a, b| b.cpu_seconds.total_cmp(&a.cpu_seconds).then_with(|| a.name.cmp(&b.name)));
+        let by = options.grouping.and_then(|wanted| {
+            Grouping::ALL.iter().find(|(_, known)| *known == wanted).map(|(name, _)| *name)
+        });
+        let cores = cores(all);
+        Usage { from, to, cores, cost_per_month: cost(cores), services, by, groups, notes: self.notes }
+    }
+}

@@ -1,0 +1,70 @@
+//! The tables of a block, in memory.
+
+use crate::series::{Series, hash_texts};
+
+/// The tables of a block.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tables {
+    /// By their hashes.
+    pub(crate) series: Vec<(u128, Series)>,
+    /// By their hashes, each with its locations, leaf first.
+    pub(crate) stacks: Vec<(u128, Vec<u128>)>,
+    pub(crate) locations: Vec<(u128, Location)>,
+    /// Sorted by series, time, profile and stack.
+    pub(crate) samples: Vec<Row>,
+}
+
+/// A place in code: where it is, and the functions there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Location {
+    pub(crate) build_id: String,
+    /// The file that the code was mapped from.
+    pub(crate) mapping: String,
+    /// The offset in that file, or the address without one.
+    pub(crate) offset: u64,
+    /// Innermost first: several where functions are inlined, none if the names are not known.
+    pub(crate) frames: Vec<Frame>,
+}
+
+/// A function at a location.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Frame {
+    pub(crate) function: String,
+    pub(crate) system_name: String,
+    pub(crate) file: String,
+    pub(crate) line: i64,
+}
+
+impl Location {
+    /// Returns what identifies the location on any machine: all that is known about it.
+    pub(crate) fn hash(&self) -> u128 {
+        let offset = self.offset.to_le_bytes();
+        let lines: Vec<[u8; 8]> = self.frames.iter().map(|frame| frame.line.to_le_bytes()).collect();
+        let frames = self.frames.iter().zip(&lines).flat_map(|(frame, line)| {
+            [frame.function.as_bytes(), frame.system_name.as_bytes(), frame.file.as_bytes(), line]
+        });
+        hash_texts([self.build_id.as_bytes(), self.mapping.as_bytes(), &offset].into_iter().chain(frames))
+    }
+}
+
+/// How much of one series was observed on one stack, in one profile.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub(crate) series: u128,
+    /// When the profile begins, in nanoseconds since 1970, and how long it is.
+    pub(crate) time: i64,
+    pub(crate) duration: i64,
+    /// The hash of the profile; 0 in a block of the first format.
+    pub(crate) profile: u128,
+    pub(crate) stack: u128,
+    pub(crate) value: i64,
+    pub(crate) trace: Option<Box<str>>,
+    pub(crate) span: Option<Box<str>>,
+}
+
+impl Row {
+    /// Returns what rows are sorted by; rows that agree in it are one.
+    pub(crate) fn key(&self) -> impl Ord + '_ {
+        (self.series, self.time, self.duration, self.profile, self.stack, &self.trace, &self.span)
+    }
+}

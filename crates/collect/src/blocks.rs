@@ -1,0 +1,212 @@
+//! The blocks in a store: their names are the index, and each is there whole or not at all.
+//!
+//! ```text
+//!  flamelet-collect.json                                     what this store is, and its version
+//!  blocks/SERVICE/2026-11-16T17/5f0c93ab…-1794706806123/     a block: four Parquet files and manifest.json
+//!  claims/SERVICE/2026-11-16T17/1                            who merges this hour, in a store that is shared
+//! ```
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use flamelet_profile::budget::Loan;
+use flamelet_profile::{Error, ErrorKind, Result};
+use rustc_hash::FxBuildHasher;
+
+use crate::block::{self, NAMES, Tables};
+use crate::manifest::{MAX_MANIFEST, Manifest};
+use crate::names::{folder_name, hour_name, hour_of, service_of};
+use crate::store::Store;
+
+pub(crate) const MARK: &str = "flamelet-collect.json";
+const MARK_TEXT: &str = "{ \"format\": \"flamelet collect\", \"version\": 1 }\n";
+const MANIFEST: &str = "manifest.json";
+/// The longest file of a block that is read.
+const MAX_FILE: u64 = 512 << 20;
+
+/// Hashes of profiles.
+pub(crate) type Profiles = HashSet<u128, FxBuildHasher>;
+
+/// The blocks in a store.
+#[derive(Clone, Debug)]
+pub(crate) struct Blocks {
+    store: Arc<dyn Store>,
+}
+
+/// A block in a store.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    /// The path of its folder.
+    pub(crate) path: String,
+    pub(crate) manifest: Manifest,
+    /// The profiles in it that are read from another block.
+    elsewhere: Profiles,
+}
+
+/// Returns the blocks that no other replaces, and decides for each profile that is in several of them from which one
+/// it is read. Several collectors may have accepted the same profile, or may have merged the same blocks.
+pub(crate) fn live(found: &[Found]) -> Vec<Found> {
+    let is_live = |one: &&Found| !found.iter().any(|other| one.is_replaced_by(other));
+    let mut live: Vec<Found> = found.iter().filter(is_live).cloned().collect();
+    // Blocks whose rows do not say which profile they are of are read whole.
+    live.sort_by(|a, b| {
+        let has_profiles = |found: &Found| found.manifest.has_profiles();
+        has_profiles(a).cmp(&has_profiles(b)).then_with(|| a.path.cmp(&b.path))
+    });
+    let mut seen = Profiles::default();
+    for found in &mut live {
+        found.elsewhere = found.manifest.profile_ids().filter(|id| !seen.insert(*id)).collect();
+    }
+    live
+}
+
+impl Found {
+    /// Returns whether every profile of this block is in another one. Of two blocks with the same profiles, the one
+    /// whose path is first stays.
+    pub(crate) fn is_replaced_by(&self, other: &Self) -> bool {
+        let (own, others) = (&self.manifest.profiles, &other.manifest.profiles);
+        let is_smaller = own.len() < others.len() || (own.len() == others.len() && self.path > other.path);
+        is_smaller && own.is_subset(others)
+    }
+}
+
+impl Blocks {
+    /// Opens a store to read from.
+    pub(crate) fn open(store: Arc<dyn Store>) -> Result<Self> {
+        let mark = store.get(MARK, 4096).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => {
+                let message = format!("is not the store of a collector ({MARK} is missing)");
+                Error::new(ErrorKind::NotFound, format!("{}: {message}", store.shown("")))
+            }
+            _ => error,
+        })?;
+        if mark != MARK_TEXT.as_bytes() {
+            let message = format!("{}: is of another version of flamelet collect", store.shown(""));
+            return Err(Error::new(ErrorKind::WrongFormat, message));
+        }
+        Ok(Self { store })
+    }
+
+    /// Opens a store to write to, and marks it as one if it is new.
+    pub(crate) fn create(store: Arc<dyn Store>) -> Result<Self> {
+        store.create(MARK, MARK_TEXT.as_bytes())?;
+        Self::open(store)
+    }
+
+    pub(crate) fn store(&self) -> &dyn Store {
+        &*self.store
+    }
+
+    /// Returns whether other collectors write here, too.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.store.is_shared()
+    }
+
+    /// Returns the services that have blocks.
+    pub(crate) fn services(&self) -> Result<Vec<String>> {
+        let names = self.store.list("blocks")?.folders;
+        let mut services: Vec<String> = names.iter().filter_map(|name| service_of(name)).collect();
+        services.sort();
+        Ok(services)
+    }
+
+    /// Returns the hours of a service that have blocks.
+    pub(crate) fn hours(&self, service: &str) -> Result<Vec<i64>> {
+        let names = self.store.list(&format!("blocks/{}", folder_name(service)))?.folders;
+        let mut hours: Vec<i64> = names.iter().filter_map(|name| hour_of(name)).collect();
+        hours.sort_unstable();
+        Ok(hours)
+    }
+
+    /// Returns the names of the blocks of a service and hour, also of those that are not whole.
+    pub(crate) fn block_names(&self, service: &str, hour: i64) -> Result<Vec<String>> {
+        let mut names = self.store.list(&hour_path(service, hour))?.folders;
+        names.sort();
+        Ok(names)
+    }
+
+    /// Returns the blocks of a service and hour, with a line for each that cannot be used.
+    pub(crate) fn blocks(&self, service: &str, hour: i64, notes: &mut Vec<String>) -> Result<Vec<Found>> {
+        let mut found = Vec::new();
+        for name in self.block_names(service, hour)? {
+            let path = format!("{}/{name}", hour_path(service, hour));
+            let read = self.store.get(&format!("{path}/{MANIFEST}"), MAX_MANIFEST);
+            match read.and_then(|bytes| Manifest::read(&bytes)) {
+                Ok(manifest) if manifest.service == service && manifest.hour == hour => {
+                    found.push(Found { path, manifest, elsewhere: Profiles::default() });
+                }
+                Ok(_) => {
+                    let shown = self.store.shown(&path);
+                    notes.push(format!("{shown}: is of another service or hour, and was left out"));
+                }
+                // Removed meanwhile, or not whole yet.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => notes.push(format!("{}: {error}", self.store.shown(&path))),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Reads the tables of a block without the profiles that are read from another, and adds their memory to the loan.
+    pub(crate) fn read_block(&self, found: &Found, loan: &mut Loan) -> Result<Tables> {
+        let mut files: [Vec<u8>; 4] = Default::default();
+        for (name, bytes) in NAMES.iter().zip(&mut files) {
+            let path = format!("{}/{name}", found.path);
+            let wrong =
+                |what: &str| Error::new(ErrorKind::Corrupt, format!("{}: {what}", self.store.shown(&path)));
+            let entry = found.manifest.files.get(*name);
+            let entry = entry.ok_or_else(|| wrong("is not in the manifest of its block"))?;
+            let length = entry.bytes.min(MAX_FILE);
+            loan.add(usize::try_from(length).unwrap_or(usize::MAX))?;
+            *bytes = self.store.get(&path, length)?;
+            if !entry.is_of(bytes) {
+                return Err(wrong("does not match the checksum in its manifest"));
+            }
+        }
+        let mut tables = block::read(files, found.manifest.has_profiles(), loan).map_err(|error| {
+            Error::new(error.kind(), format!("{}: {error}", self.store.shown(&found.path)))
+        })?;
+        if !found.elsewhere.is_empty() {
+            tables.samples.retain(|row| !found.elsewhere.contains(&row.profile));
+        }
+        Ok(tables)
+    }
+
+    /// Puts a block under a name that nobody else uses. When this returns, the block is durable.
+    pub(crate) fn put_block(
+        &self,
+        name: &str,
+        tables: &Tables,
+        manifest: impl FnOnce(&[Vec<u8>; 4]) -> Manifest,
+    ) -> Result<()> {
+        let files = block::write(tables)?;
+        let manifest = manifest(&files);
+        let path = format!("{}/{name}", hour_path(&manifest.service, manifest.hour));
+        let manifest = manifest.write()?;
+        let tables = NAMES.iter().zip(&files).map(|(name, bytes)| (*name, &**bytes));
+        let files: Vec<(&str, &[u8])> = tables.chain([(MANIFEST, &*manifest)]).collect();
+        self.store.create_together(&path, &files)
+    }
+
+    /// Removes a block; no reader finds half of it.
+    pub(crate) fn remove_block(&self, found: &Found) -> Result<()> {
+        let files: Vec<&str> = NAMES.iter().copied().chain([MANIFEST]).collect();
+        self.store.delete_together(&found.path, &files)
+    }
+
+    /// Removes all blocks of a service and hour, also those that were never whole.
+    pub(crate) fn remove_hour(&self, service: &str, hour: i64) -> Result<()> {
+        for name in self.block_names(service, hour)? {
+            let path = format!("{}/{name}", hour_path(service, hour));
+            let mut files = self.store.list(&path)?.files;
+            files.sort_by_key(|name| name == MANIFEST);
+            let files: Vec<&str> = files.iter().map(String::as_str).collect();
+            self.store.delete_together(&path, &files)?;
+        }
+        Ok(())
+    }
+}
+
+fn hour_path(service: &str, hour: i64) -> String {
+    format!("blocks/{}/{}", folder_name(service), hour_name(hour))
+}

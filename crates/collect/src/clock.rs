@@ -1,0 +1,9 @@
+//! The time.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Returns the present moment in nanoseconds since 1970.
+pub(crate) fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}

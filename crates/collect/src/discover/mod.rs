@@ -1,0 +1,60 @@
+//! Finds targets. Each way is a pure function from the bytes of an answer to the labels of targets; the network is the
+//! caller's ([`Outside`]).
+
+pub(crate) mod annotations;
+mod dns;
+mod files;
+mod found;
+mod groups;
+mod http;
+mod kubernetes;
+mod srv;
+
+use std::time::Duration;
+
+pub(crate) use dns::{Dns, Family, Records};
+pub(crate) use files::Files;
+pub(crate) use groups::target_group;
+pub(crate) use http::Http;
+pub(crate) use kubernetes::{Kubernetes, Server};
+
+use crate::labels::LabelSet;
+use crate::outside::Outside;
+
+/// Files are looked at so often, or more often if the configuration says so.
+const LOOK_AT_FILES: Duration = Duration::from_secs(5);
+
+/// A place that lists targets, and how often it is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Source {
+    pub(crate) kind: Kind,
+    pub(crate) refresh: Duration,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Files(Files),
+    Http(Http),
+    Dns(Dns),
+    Kubernetes(Kubernetes),
+}
+
+impl Source {
+    /// Asks for the targets that there are now.
+    pub(crate) fn find(&self, outside: &dyn Outside) -> Result<Vec<LabelSet>, String> {
+        match &self.kind {
+            Kind::Files(files) => files.find(),
+            Kind::Http(http) => http.find(outside, self.refresh),
+            Kind::Dns(dns) => dns.find(outside),
+            Kind::Kubernetes(kubernetes) => kubernetes.find(outside),
+        }
+    }
+
+    /// Returns how long to wait before it is asked again.
+    pub(crate) fn pause(&self) -> Duration {
+        match &self.kind {
+            Kind::Files(_) => self.refresh.min(LOOK_AT_FILES),
+            _ => self.refresh,
+        }
+    }
+}

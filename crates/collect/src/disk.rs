@@ -1,0 +1,73 @@
+//! Files on the local disk, with errors that say which file they are about.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use flamelet_profile::{Error, ErrorKind, Result};
+
+/// More entries than this are not listed in one folder.
+const MAX_ENTRIES: usize = 1_000_000;
+
+/// Removes a file, or a folder with everything in it.
+pub(crate) fn remove_all(path: &Path) {
+    let is_folder = path.symlink_metadata().is_ok_and(|found| found.is_dir());
+    let _ = if is_folder { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+}
+
+/// Makes a folder and those above it.
+pub(crate) fn make_folder(path: &Path) -> Result<()> {
+    fs::create_dir_all(path).map_err(|error| about(path, &error))
+}
+
+/// Writes a file and waits until the disk has its content; its name is on disk when its folder is synced.
+pub(crate) fn write_synced(path: &Path, bytes: &[u8]) -> Result<()> {
+    let written = File::create(path).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.sync_all()
+    });
+    written.map_err(|error| about(path, &error))
+}
+
+pub(crate) fn sync_folder(path: &Path) -> Result<()> {
+    File::open(path).and_then(|folder| folder.sync_all()).map_err(|error| about(path, &error))
+}
+
+/// Reads a regular file of at most `most` bytes.
+pub(crate) fn read_file(path: &Path, most: u64) -> Result<Vec<u8>> {
+    // A file that a crash left empty is no special file.
+    if path.symlink_metadata().is_ok_and(|found| found.is_file() && found.len() == 0) {
+        return Ok(Vec::new());
+    }
+    let file = flamelet_profile::open_regular(path).map_err(|error| about(path, &error))?;
+    let mut bytes = Vec::new();
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes).map_err(|error| about(path, &error))?;
+    if bytes.len() as u64 > most {
+        return Err(Error::new(
+            ErrorKind::TooLarge,
+            format!("{}: is longer than {most} bytes", path.display()),
+        ));
+    }
+    Ok(bytes)
+}
+
+/// Returns the entries of a folder, each with its name; none if it does not exist.
+pub(crate) fn entries(path: &Path) -> Result<Vec<(String, fs::DirEntry)>> {
+    let entries = match fs::read_dir(path) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(about(path, &error)),
+    };
+    let named = entries.take(MAX_ENTRIES).flatten();
+    Ok(named.filter_map(|entry| Some((entry.file_name().into_string().ok()?, entry))).collect())
+}
+
+/// Returns an error of the operating system that says which file it is about.
+pub(crate) fn about(path: &Path, error: &io::Error) -> Error {
+    let kind = match error.kind() {
+        io::ErrorKind::NotFound => ErrorKind::NotFound,
+        io::ErrorKind::PermissionDenied => ErrorKind::Denied,
+        _ => ErrorKind::Io,
+    };
+    Error::new(kind, format!("{}: {error}", path.display()))
+}

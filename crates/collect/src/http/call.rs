@@ -1,0 +1,133 @@
+//! A request, read within the caps.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+
+use axum::body::{Body, HttpBody};
+use axum::http::{HeaderMap, Method, header};
+use flamelet_profile::ErrorKind;
+use flamelet_remote::receive::gunzip;
+
+use crate::collector::Refused;
+
+/// So much of a body that is too large is read, for the sender to see the answer.
+const THROWN_AWAY: usize = 64 << 20;
+
+/// A request whose body was read.
+pub(super) struct Call {
+    pub(super) method: Method,
+    pub(super) path: String,
+    pub(super) query: String,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Vec<u8>,
+}
+
+impl Call {
+    pub(super) fn header(&self, name: impl header::AsHeaderName) -> &str {
+        text_of(&self.headers, name)
+    }
+
+    /// Returns the body, unpacked by its content encoding, up to a cap.
+    pub(super) fn unpacked(&self, most: usize) -> Result<Vec<u8>, Refused> {
+        match self.header(header::CONTENT_ENCODING).trim() {
+            "" | "identity" => Ok(self.body.clone()),
+            "gzip" => gunzip(&self.body, most).map_err(|error| match error.kind() {
+                ErrorKind::TooLarge => Refused::new(413, format!("{error} (limits.body)")),
+                _ => error.into(),
+            }),
+            other => {
+                let shown: String = other.chars().take(20).collect();
+                Err(Refused::new(415, format!("the content encoding {shown:?} is not read here; use gzip")))
+            }
+        }
+    }
+}
+
+/// Returns the text of a header; empty if it is missing or not text.
+pub(super) fn text_of(headers: &HeaderMap, name: impl header::AsHeaderName) -> &str {
+    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+/// Reads a body. One that is too large is read on for a while, and thrown away: a sender that is still sending does not
+/// see the answer.
+pub(super) async fn read_body(mut body: Body, most: usize) -> Result<Vec<u8>, Refused> {
+    let (mut bytes, mut length) = (Vec::new(), 0);
+    while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
+        let frame = frame.map_err(|error| Refused::new(400, format!("the body is not whole: {error}")))?;
+        let data = frame.data_ref().map_or(&[][..], |data| &data[..]);
+        length += data.len();
+        if length <= most {
+            bytes.extend_from_slice(data);
+        } else {
+            bytes = Vec::new();
+        }
+        if length > most.saturating_add(THROWN_AWAY) {
+            break;
+        }
+    }
+    match length > most {
+        true => Err(Refused::new(413, format!("the body has more than {} MiB (limits.body)", most >> 20))),
+        false => Ok(bytes),
+    }
+}
+
+/// Returns whether a browser sends the request for a page of another site.
+pub(super) fn is_of_another_site(headers: &HeaderMap) -> bool {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    if let Some(site) = text("sec-fetch-site") {
+        return !matches!(site, "same-origin" | "none");
+    }
+    let origin = text("origin").and_then(|origin| origin.split_once("://")).map(|(_, host)| host);
+    origin.is_some_and(|origin| Some(origin) != text("host"))
+}
+
+/// Reads the parameters of an address.
+pub(super) fn parameters(query: &str) -> Vec<(String, String)> {
+    let pairs = query.split('&').filter(|part| !part.is_empty()).take(1000);
+    pairs
+        .map(|part| part.split_once('=').unwrap_or((part, "")))
+        .map(|(name, value)| (plain(name), plain(value)))
+        .collect()
+}
+
+/// Undoes percent encoding.
+fn plain(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let (mut out, mut at) = (Vec::new(), 0);
+    while let Some(&byte) = bytes.get(at) {
+        let hex = bytes.get(at + 1..at + 3).and_then(|digits| std::str::from_utf8(digits).ok());
+        let value = hex.filter(|_| byte == b'%').and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        out.push(value.unwrap_or(if byte == b'+' { b' ' } else { byte }));
+        at += if value.is_some() { 3 } else { 1 };
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        pairs
+            .iter()
+            .map(|(name, value)| (header::HeaderName::from_static(name), value.parse().expect("a value")))
+            .collect()
+    }
+
+    #[test]
+    fn pages_of_other_sites_are_refused() {
+        assert!(!is_of_another_site(&headers(&[])));
+        assert!(!is_of_another_site(&headers(&[("sec-fetch-site", "same-origin")])));
+        assert!(!is_of_another_site(&headers(&[("origin", "http://h:1"), ("host", "h:1")])));
+        assert!(is_of_another_site(&headers(&[("sec-fetch-site", "cross-site")])));
+        assert!(is_of_another_site(&headers(&[("origin", "http://evil"), ("host", "h:1")])));
+        assert!(is_of_another_site(&headers(&[("origin", "http://evil")])));
+    }
+
+    #[test]
+    fn parameters_are_read() {
+        let read = parameters("name=a%7Bb%3D1%7D&x=1+2&y&z=%zz%");
+        let pairs: Vec<(&str, &str)> = read.iter().map(|(name, value)| (&**name, &**value)).collect();
+        assert_eq!(pairs, [("name", "a{b=1}"), ("x", "1 2"), ("y", ""), ("z", "%zz%")]);
+    }
+}

@@ -1,0 +1,227 @@
+//! The HTTP side of a collector: receives profiles, and answers queries.
+
+mod access;
+mod answer;
+mod ask;
+mod call;
+mod dialect;
+mod pages;
+mod receive;
+
+pub use access::Access;
+
+use std::future::IntoFuture;
+use std::net::TcpListener;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::Request;
+use axum::http::{HeaderMap, Method, header};
+use axum::response::Response;
+use flamelet_remote::receive::INGEST_PATH;
+use tokio::sync::Semaphore;
+
+use self::answer::{response, text};
+use self::call::{Call, is_of_another_site, read_body, text_of};
+use self::dialect::Dialect;
+use crate::collector::{Collector, Refused};
+use crate::site;
+use crate::tenant::Tenant;
+use crate::tenants::Tenants;
+
+const QUERIER: &str = "/querier.v1.QuerierService/";
+const API: &str = "/api/";
+/// How long a sender may take for a body.
+const BODY_TIME: Duration = Duration::from_secs(60);
+/// Bodies that are held at once, and how long others wait for their turn.
+const BODIES: usize = 32;
+const TURN: Duration = Duration::from_secs(30);
+/// Requests that are worked on at once; others wait. Each may take 128 MiB for a profile, or 512 MiB for a query.
+const AT_ONCE: usize = 4;
+/// So often it is asked whether to stop.
+const LOOK: Duration = Duration::from_millis(100);
+
+struct Server {
+    tenants: Arc<Tenants>,
+    access: Access,
+    /// Only this machine can reach it, and needs no token. Then a page of another site must not either, by a name of its own
+    /// for this address (DNS rebinding).
+    is_private: bool,
+    reading: Semaphore,
+    at_once: Semaphore,
+}
+
+/// Serves until `is_over` returns true.
+pub fn serve(
+    listener: TcpListener,
+    tenants: Arc<Tenants>,
+    access: Access,
+    is_over: impl Fn() -> bool,
+) -> std::io::Result<()> {
+    listener.set_nonblocking(true)?;
+    let (reading, at_once) = (Semaphore::new(BODIES), Semaphore::new(AT_ONCE));
+    let is_private = listener.local_addr()?.ip().is_loopback() && access.is_open();
+    let server = Arc::new(Server { tenants, access, is_private, reading, at_once });
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(async {
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        let router = pages::router(&server).fallback(move |request: Request| handle(server.clone(), request));
+        let mut serving = pin!(axum::serve(listener, router).into_future());
+        while !is_over() {
+            if let Ok(outcome) = tokio::time::timeout(LOOK, &mut serving).await {
+                return outcome;
+            }
+        }
+        Ok(())
+    })?;
+    runtime.shutdown_timeout(Duration::from_secs(10));
+    Ok(())
+}
+
+async fn handle(server: Arc<Server>, request: Request) -> Response {
+    if let Err(refused) = check_host(&server, &request) {
+        return Dialect::Plain.refusal(&refused);
+    }
+    if let Some(response) = pages::logged_in(&server.access, request.uri(), request.headers()) {
+        return response;
+    }
+    let content_type = text_of(request.headers(), header::CONTENT_TYPE);
+    let dialect = Dialect::of(request.version(), request.uri().path(), content_type);
+    let Ok(Ok(_turn)) = tokio::time::timeout(TURN, server.reading.acquire()).await else {
+        return dialect.refusal(&Refused::new(429, "too many requests at once; send it again later"));
+    };
+    let answer = match admitted(&server, request).await {
+        Ok((call, tenant)) => answered(server.clone(), dialect, call, tenant).await,
+        Err(refused) => Err(refused),
+    };
+    answer.unwrap_or_else(|refused| dialect.refusal(&refused))
+}
+
+async fn answered(
+    server: Arc<Server>,
+    dialect: Dialect,
+    call: Call,
+    tenant: Option<Tenant>,
+) -> Result<Response, Refused> {
+    let Ok(_permit) = server.at_once.acquire().await else {
+        return Err(Refused::new(503, "the collector is stopping"));
+    };
+    let work = server.clone();
+    let work = move || {
+        let collector = work.tenants.of(tenant.as_ref(), receive::is_receiving(&call.path))?;
+        answer(&collector, dialect, &call, pages::has_viewer(&work.access))
+    };
+    let answer = tokio::task::spawn_blocking(work).await;
+    answer.unwrap_or_else(|_| Err(Refused::new(500, "the collector failed (a bug in flamelet)")))
+}
+
+/// Checks who asks, and reads the body up to the cap. Returns also the tenant that the call is of.
+async fn admitted(server: &Server, request: Request) -> Result<(Call, Option<Tenant>), Refused> {
+    let (parts, body) = request.into_parts();
+    let path = parts.uri.path().to_owned();
+    let is_probe = matches!(&*path, "/ready" | "/healthz");
+    let tenant = if is_probe { None } else { server.access.tenant_of(&parts.headers)? };
+    check_site(&parts.method, &path, &parts.headers)?;
+    let most = server.tenants.main().options.caps.body;
+    let body = tokio::time::timeout(BODY_TIME, read_body(body, most)).await;
+    let body = body.map_err(|_| Refused::new(408, "the body took too long"))??;
+    let query = parts.uri.query().unwrap_or_default().to_owned();
+    Ok((Call { method: parts.method, path, query, headers: parts.headers, body }, tenant))
+}
+
+/// Refuses requests for a host name that is not this machine's, where everybody on this machine may ask.
+fn check_host(server: &Server, request: &Request) -> Result<(), Refused> {
+    let authority = request.uri().authority().map(|authority| authority.as_str());
+    let host = authority.unwrap_or_else(|| text_of(request.headers(), header::HOST));
+    match server.is_private && !is_own_host(host) {
+        true => Err(Refused::new(
+            403,
+            "without tokens, a collector on a loopback address answers for localhost and IP addresses only",
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Returns whether a host, perhaps with a port, is an address or a name that no other site can have.
+fn is_own_host(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    let is_local =
+        name.eq_ignore_ascii_case("localhost") || name.to_ascii_lowercase().ends_with(".localhost");
+    name.is_empty() || is_local || name.parse::<std::net::IpAddr>().is_ok()
+}
+
+/// Refuses what pages of other sites request, except that somebody follows a link to a page.
+fn check_site(method: &Method, path: &str, headers: &HeaderMap) -> Result<(), Refused> {
+    match is_of_another_site(headers) && !site::is_visit(method, path, headers) {
+        true => Err(Refused::new(403, "requests from pages of other sites are refused")),
+        false => Ok(()),
+    }
+}
+
+fn answer(
+    collector: &Collector,
+    dialect: Dialect,
+    call: &Call,
+    has_viewer: bool,
+) -> Result<Response, Refused> {
+    let is_post = call.method == Method::POST;
+    let is_get = call.method == Method::GET || call.method == Method::HEAD;
+    let receiver = receive::receiver(&call.path);
+    match &*call.path {
+        INGEST_PATH if is_post => receive::ingest(collector, call).map(|()| text(200, String::new())),
+        path if is_post && path.starts_with(QUERIER) => ask::query(collector, call),
+        "/pyroscope/render" | "/pyroscope/render-diff" if is_get => Ok(ask::render(collector, call)),
+        "/ready" | "/healthz" if is_get => Ok(text(200, "ready\n".to_owned())),
+        "/metrics" if is_get => Ok(ask::metrics(collector)),
+        "/" if is_get && call.header(header::ACCEPT).contains("text/html") => {
+            pages::services(collector, call, has_viewer)
+        }
+        "/" if is_get => ask::index(collector),
+        site::STYLE_PATH if is_get => Ok(response(200, "text/css; charset=utf-8", site::STYLE)),
+        path if is_get && receiver.is_none() && path.starts_with(API) => ask::api(collector, call),
+        path if path.starts_with(site::VIEWER) && !has_viewer => {
+            Err(Refused::new(404, "the viewer is not served where there are tenants; use flamelet view"))
+        }
+        path => match receiver {
+            Some(receiver) if is_post => receive::receive(collector, receiver, dialect, call),
+            None if path != INGEST_PATH => {
+                Err(Refused::new(404, "this path is not served by flamelet collect"))
+            }
+            _ => Err(Refused::new(405, "send it with POST")),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_sites_have_names() {
+        for own in [
+            "",
+            "127.0.0.1:4040",
+            "127.0.0.1",
+            "localhost:4040",
+            "LocalHost",
+            "a.localhost",
+            "[::1]:4040",
+            "[::1]",
+        ] {
+            assert!(is_own_host(own), "{own}");
+        }
+        for other in [
+            "evil.example",
+            "evil.example:4040",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "[evil]:80",
+        ] {
+            assert!(!is_own_host(other), "{other}");
+        }
+    }
+}

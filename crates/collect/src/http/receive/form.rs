@@ -1,0 +1,40 @@
+//! Forms, as Pyroscope's older agents send them.
+
+use crate::collector::Refused;
+
+/// Returns the profile in a form: the part named `profile`.
+pub(super) fn file(content_type: &str, body: &[u8]) -> Result<Vec<u8>, Refused> {
+    let wrong = |what: &str| Refused::new(400, format!("the form cannot be read: {what}"));
+    let boundary = content_type.split("boundary=").nth(1).map(|rest| rest.split(';').next().unwrap_or(rest));
+    let boundary = boundary.map(|text| text.trim().trim_matches('"')).filter(|text| !text.is_empty());
+    let mark = format!("--{}", boundary.ok_or_else(|| wrong("it has no boundary"))?);
+    let starts = find_all(body, mark.as_bytes());
+    for pair in starts.windows(2) {
+        let part = &body[pair[0] + mark.len()..pair[1]];
+        let Some(at) = find_all(part, b"\r\n\r\n").first().copied() else { continue };
+        let head = String::from_utf8_lossy(&part[..at]).to_ascii_lowercase();
+        if head.contains("name=\"profile\"") {
+            let content = &part[at + 4..];
+            return Ok(content.strip_suffix(b"\r\n").unwrap_or(content).to_vec());
+        }
+    }
+    Err(wrong("it has no part named profile"))
+}
+
+fn find_all(bytes: &[u8], what: &[u8]) -> Vec<usize> {
+    let at = |(at, window): (usize, &[u8])| (window == what).then_some(at);
+    bytes.windows(what.len()).enumerate().filter_map(at).take(1000).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_are_read() {
+        let body = b"--B\r\nContent-Disposition: form-data; name=\"profile\"; filename=\"p\"\r\n\r\nhello\r\n\r\n\r\n--B--\r\n";
+        assert_eq!(file("multipart/form-data; boundary=B", body).expect("read"), b"hello\r\n\r\n");
+        assert!(file("multipart/form-data", body).is_err());
+        assert!(file("multipart/form-data; boundary=C", body).is_err());
+    }
+}

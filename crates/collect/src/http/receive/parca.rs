@@ -1,0 +1,30 @@
+//! Parca's raw writes.
+
+use flamelet_remote::querier::Codec;
+use flamelet_remote::receive::parca;
+
+use crate::collector::{Collector, Offered, Refused};
+
+/// Keeps the profiles of a raw write.
+pub(super) fn write_raw(collector: &Collector, codec: Codec, body: &[u8]) -> Result<Vec<u8>, Refused> {
+    for series in parca::write_raw(codec, body)? {
+        let Some(service) = parca::service_of(&series).map(str::to_owned) else {
+            return Err(Refused::new(
+                400,
+                "the labels service_name and job are missing; one of them names the service",
+            ));
+        };
+        let name = series.label("__name__").map(str::to_owned);
+        for profile in series.profiles {
+            collector.accept(&Offered {
+                service: service.clone(),
+                labels: series.labels.clone(),
+                name: name.clone(),
+                is_delta_if_timed: true,
+                bytes: profile.raw,
+                ..Offered::default()
+            })?;
+        }
+    }
+    Ok(super::empty(codec))
+}

@@ -1,0 +1,27 @@
+//! Pyroscope's pushes.
+
+use flamelet_remote::querier::Codec;
+use flamelet_remote::receive;
+
+use crate::collector::{Collector, Offered, Refused};
+
+/// Keeps the profiles of a push.
+pub(super) fn push(collector: &Collector, codec: Codec, body: &[u8]) -> Result<Vec<u8>, Refused> {
+    for series in receive::push(codec, body)? {
+        let service = series.label("service_name").unwrap_or_default().to_owned();
+        let name = series.label("__name__").map(str::to_owned);
+        let is_delta = series.label("__delta__") == Some("false");
+        for profile in series.profiles {
+            collector.accept(&Offered {
+                service: service.clone(),
+                labels: series.labels.clone(),
+                name: name.clone(),
+                id: profile.id,
+                is_delta,
+                bytes: profile.raw,
+                ..Offered::default()
+            })?;
+        }
+    }
+    Ok(super::empty(codec))
+}

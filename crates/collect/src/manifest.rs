@@ -1,0 +1,129 @@
+//! What a block says about itself: written last, so a block without it is not there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use flamelet_profile::{Error, ErrorKind, Result};
+use flate2::Crc;
+use serde::{Deserialize, Serialize};
+
+use crate::block::{NAMES, Tables};
+
+/// The version of the format.
+const FORMAT: u32 = 2;
+/// The version before it, whose samples do not say which profile they are of.
+const WITHOUT_PROFILES: u32 = 1;
+/// The longest manifest that is read.
+pub(crate) const MAX_MANIFEST: u64 = 16 << 20;
+/// Values of one label that a manifest lists.
+const MAX_VALUES: usize = 100;
+
+/// The manifest of a block.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Manifest {
+    pub(crate) format: u32,
+    pub(crate) service: String,
+    /// Hours since 1970.
+    pub(crate) hour: i64,
+    /// From when to when its profiles begin, in nanoseconds since 1970.
+    pub(crate) from: i64,
+    pub(crate) to: i64,
+    /// The types of its series, as Pyroscope writes them.
+    pub(crate) types: BTreeSet<String>,
+    /// The values of each label; a label with very many values lists the first hundred.
+    pub(crate) labels: BTreeMap<String, BTreeSet<String>>,
+    pub(crate) build_ids: BTreeSet<String>,
+    /// The hashes of its profiles, by which those that are sent again are recognised.
+    pub(crate) profiles: BTreeSet<String>,
+    pub(crate) files: BTreeMap<String, FileEntry>,
+}
+
+/// What a manifest says about a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FileEntry {
+    pub(crate) bytes: u64,
+    pub(crate) rows: u64,
+    /// CRC-32, as eight hexadecimal digits.
+    pub(crate) crc32: String,
+}
+
+impl Manifest {
+    /// Describes a block.
+    pub(crate) fn of(
+        (service, hour): (&str, i64),
+        profiles: BTreeSet<String>,
+        tables: &Tables,
+        files: &[Vec<u8>; 4],
+    ) -> Self {
+        let mut manifest =
+            Self { format: FORMAT, service: service.to_owned(), hour, profiles, ..Self::default() };
+        manifest.from = tables.samples.iter().map(|row| row.time).min().unwrap_or(0);
+        manifest.to = tables.samples.iter().map(|row| row.time).max().unwrap_or(0);
+        for (_, series) in &tables.series {
+            manifest.types.insert(series.type_id());
+            for (name, value) in &series.labels {
+                let values = manifest.labels.entry(name.clone()).or_default();
+                if values.len() < MAX_VALUES {
+                    values.insert(value.clone());
+                }
+            }
+        }
+        let build_ids = tables.locations.iter().map(|(_, location)| &location.build_id);
+        manifest.build_ids = build_ids.filter(|id| !id.is_empty()).cloned().collect();
+        let rows = [tables.samples.len(), tables.stacks.len(), tables.locations.len(), tables.series.len()];
+        for ((name, bytes), rows) in NAMES.iter().zip(files).zip(rows) {
+            manifest.files.insert((*name).to_owned(), FileEntry::of(bytes, rows));
+        }
+        manifest
+    }
+
+    /// Returns the bytes of the file.
+    pub(crate) fn write(&self) -> Result<Vec<u8>> {
+        let mut bytes = serde_json::to_vec_pretty(self).map_err(|error| {
+            Error::new(ErrorKind::Internal, format!("the manifest cannot be written: {error}"))
+        })?;
+        bytes.push(b'\n');
+        Ok(bytes)
+    }
+
+    /// Reads a manifest.
+    pub(crate) fn read(bytes: &[u8]) -> Result<Self> {
+        let wrong = |what: String| Error::new(ErrorKind::Corrupt, format!("the manifest is damaged: {what}"));
+        let manifest: Self = serde_json::from_slice(bytes).map_err(|error| wrong(error.to_string()))?;
+        match manifest.format {
+            WITHOUT_PROFILES | FORMAT => Ok(manifest),
+            other => Err(wrong(format!("format {other} is not one that this version of flamelet reads"))),
+        }
+    }
+
+    /// Returns how many bytes the block takes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.files.values().fold(0, |sum, file| sum.saturating_add(file.bytes))
+    }
+
+    /// Returns whether the rows of the block say which profile they are of.
+    pub(crate) fn has_profiles(&self) -> bool {
+        self.format > WITHOUT_PROFILES
+    }
+
+    /// Returns the hashes of its profiles.
+    pub(crate) fn profile_ids(&self) -> impl Iterator<Item = u128> {
+        self.profiles.iter().filter_map(|id| u128::from_str_radix(id, 16).ok())
+    }
+}
+
+impl FileEntry {
+    fn of(bytes: &[u8], rows: usize) -> Self {
+        Self { bytes: bytes.len() as u64, rows: rows as u64, crc32: crc32(bytes) }
+    }
+
+    /// Returns whether a file is the one that was written.
+    pub(crate) fn is_of(&self, bytes: &[u8]) -> bool {
+        self.bytes == bytes.len() as u64 && self.crc32 == crc32(bytes)
+    }
+}
+
+fn crc32(bytes: &[u8]) -> String {
+    let mut crc = Crc::new();
+    crc.update(bytes);
+    format!("{:08x}", crc.sum())
+}

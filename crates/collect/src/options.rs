@@ -1,0 +1,45 @@
+//! How a collector keeps profiles.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::caps::Caps;
+
+/// How a collector keeps profiles.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The folder of the log, and of the blocks unless they are in a store of their own.
+    pub store: PathBuf,
+    /// What is accepted.
+    pub caps: Caps,
+    /// How long after it was accepted a profile becomes part of a block, at most.
+    pub flush: Duration,
+    /// How long profiles are kept.
+    pub keep: Duration,
+    /// The most bytes of all blocks together; the oldest hours are removed first.
+    pub max_bytes: u64,
+    /// How long a block that was merged into another one stays, because readers may be about to read it.
+    pub grace: Duration,
+    /// How many collectors share the memory for what they remember of earlier profiles.
+    pub share: usize,
+}
+
+impl Options {
+    /// Returns the defaults for a folder: blocks every five minutes, kept for seven days and up to 50 GiB.
+    pub fn new(store: &Path) -> Self {
+        Self {
+            store: store.to_owned(),
+            caps: Caps::default(),
+            flush: Duration::from_secs(300),
+            keep: Duration::from_secs(7 * 86_400),
+            max_bytes: 50 << 30,
+            grace: Duration::ZERO,
+            share: 1,
+        }
+    }
+
+    /// Returns the defaults for a store that many collectors share; the folder is for the log of this one.
+    pub fn shared(log: &Path) -> Self {
+        Self { grace: Duration::from_secs(900), max_bytes: u64::MAX, ..Self::new(log) }
+    }
+}

@@ -1,0 +1,57 @@
+//! What to read of a store.
+
+use crate::series::{SERVICE, SPAN, Series, TRACE};
+
+/// Labels of samples, as (name, value).
+pub(crate) type LabelRefs<'a> = [(&'a str, &'a str)];
+
+/// Decides by their labels whether samples are wanted; `service_name` is among them.
+pub(crate) type Keep<'a> = dyn Fn(&LabelRefs<'_>) -> bool + 'a;
+
+/// What to read.
+#[derive(Clone, Copy)]
+pub struct Query<'a> {
+    /// The service; all if it is `None`.
+    pub service: Option<&'a str>,
+    /// Pyroscope's name of the profile: `process_cpu`, `memory`, ….
+    pub name: &'a str,
+    /// From when, in nanoseconds since 1970. A profile belongs to a range if it begins in it.
+    pub from: i64,
+    /// Until when.
+    pub to: i64,
+    /// Which samples to keep; all if it is `None`.
+    pub keep: Option<&'a Keep<'a>>,
+}
+
+impl<'a> Query<'a> {
+    /// Asks for all samples of a service between two moments, in nanoseconds since 1970.
+    pub fn new(service: &'a str, name: &'a str, from: i64, to: i64) -> Self {
+        Self { service: Some(service), name, from, to, keep: None }
+    }
+
+    pub(crate) fn wants_time(&self, time: i64) -> bool {
+        (self.from..self.to).contains(&time)
+    }
+
+    /// Returns whether samples of a series are wanted.
+    pub(crate) fn wants(&self, series: &Series, trace: Option<&str>, span: Option<&str>) -> bool {
+        let is_of_service = self.service.is_none_or(|service| service == series.service);
+        if !is_of_service || series.name != self.name {
+            return false;
+        }
+        let Some(keep) = self.keep else { return true };
+        let own = [(SERVICE, &*series.service)];
+        let ids = [(TRACE, trace), (SPAN, span)];
+        let ids = ids.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        let labels = series.labels.iter().map(|(name, value)| (&**name, &**value));
+        keep(&own.into_iter().chain(labels).chain(ids).collect::<Vec<_>>())
+    }
+}
+
+/// What one name of profiles measures.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Measures {
+    /// The values, as (kind, unit), in the order of pprof.
+    pub(crate) values: Vec<(String, String)>,
+    pub(crate) period: (String, String),
+}

@@ -1,0 +1,26 @@
+//! The pages of a collector for a browser: its services, and the viewer for one of them.
+
+mod login;
+mod services;
+
+use axum::Router;
+use flamelet_profile::Limits;
+use flamelet_view::Source;
+
+use crate::ask::FleetPast;
+use crate::reader::Reader;
+
+pub(crate) use login::{cookie_token, is_visit, login};
+pub(crate) use services::{STYLE, STYLE_PATH, services};
+
+/// Where the viewer is.
+pub(crate) const VIEWER: &str = "/view/";
+/// What reading one range may use, and what the viewer keeps of all.
+const READING: Limits = Limits::of_memory(512 << 20);
+const KEPT: usize = 1 << 30;
+
+/// Returns the viewer, which checks nobody's access.
+pub(crate) fn viewer(reader: Reader) -> Router {
+    let past = FleetPast::new(reader, READING);
+    flamelet_view::router(Source::profiles(Vec::new()).with_past(Box::new(past)).within(KEPT))
+}

@@ -1,0 +1,228 @@
+//! The collectors of all tenants: each has one, with a folder, limits and counters of its own.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use flamelet_profile::Result;
+
+use crate::collector::{Collector, Refused, lock};
+use crate::options::Options;
+use crate::outside::Outside;
+use crate::reader::is_collected;
+use crate::tenant::Tenant;
+
+/// The folder with the folders of tenants.
+const TENANTS: &str = "tenants";
+/// Tenants at most, and which part of the memory of a collector each may take for what it remembers.
+const MAX_TENANTS: usize = 64;
+const SHARE: usize = 32;
+
+/// Makes what a collector needs of its caller.
+type Outsides = Box<dyn Fn() -> Box<dyn Outside> + Send + Sync>;
+
+/// A collector, once it was opened.
+type Slot = Arc<Mutex<Option<Arc<Collector>>>>;
+
+/// The collector of a folder, and those of the tenants in it, which are opened when they are needed.
+pub struct Tenants {
+    main: Arc<Collector>,
+    /// `None` where tenants cannot be kept.
+    outside: Option<Outsides>,
+    /// By the names of their folders.
+    others: Mutex<BTreeMap<String, Slot>>,
+}
+
+impl Tenants {
+    /// Opens a folder. If it is to be written, the tenants that it has are opened too, so that their old profiles are
+    /// removed in time.
+    pub fn open(
+        options: Options,
+        is_read_only: bool,
+        outside: impl Fn() -> Box<dyn Outside> + Send + Sync + 'static,
+    ) -> Result<Self> {
+        let main = Arc::new(open_one(options, is_read_only, outside())?);
+        let tenants = Self { main, outside: Some(Box::new(outside)), others: Mutex::default() };
+        if let (Some(outside), false) = (&tenants.outside, is_read_only) {
+            for name in tenants.folders() {
+                tenants.collector(&name, outside).map_err(|refused| {
+                    flamelet_profile::Error::invalid(format!("tenant {name}: {}", refused.message))
+                })?;
+            }
+        }
+        Ok(tenants)
+    }
+
+    /// Takes a collector of profiles of no tenant, and refuses those of tenants: for a store that is not a folder.
+    pub fn none(main: Collector) -> Self {
+        Self { main: Arc::new(main), outside: None, others: Mutex::default() }
+    }
+
+    /// Returns the collector of the folder itself, for profiles of no tenant.
+    pub fn main(&self) -> &Arc<Collector> {
+        &self.main
+    }
+
+    /// Returns the collector of a tenant. Only for one who sends profiles, a folder is made.
+    pub(crate) fn of(
+        &self,
+        tenant: Option<&Tenant>,
+        is_sending: bool,
+    ) -> std::result::Result<Arc<Collector>, Refused> {
+        let Some(tenant) = tenant else { return Ok(self.main.clone()) };
+        let Some(outside) = &self.outside else {
+            return Err(Refused::new(
+                404,
+                "this collector has no tenants, because its store is not a folder",
+            ));
+        };
+        let name = tenant.folder();
+        let may_create = is_sending && !self.main.is_read_only();
+        if !may_create && !is_collected(&self.path(&name)) {
+            let message = format!("there are no profiles of tenant {:?} yet", tenant.name());
+            return Err(Refused::new(404, message));
+        }
+        self.collector(&name, outside)
+    }
+
+    /// Looks after the folders, see [`Collector::maintain`].
+    pub fn maintain(&self) {
+        self.each(Collector::maintain);
+    }
+
+    /// Refuses everything from now on, and makes blocks of what was accepted.
+    pub fn close(&self) {
+        self.each(Collector::close);
+    }
+
+    fn each(&self, work: fn(&Collector)) {
+        work(&self.main);
+        let slots: Vec<Slot> = lock(&self.others).values().cloned().collect();
+        for slot in slots {
+            let open = lock(&slot).clone();
+            if let Some(collector) = open {
+                work(&collector);
+            }
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.main.options.store.join(TENANTS).join(name)
+    }
+
+    /// Returns the folders of tenants that are there.
+    fn folders(&self) -> Vec<String> {
+        let entries =
+            std::fs::read_dir(self.main.options.store.join(TENANTS)).into_iter().flatten().flatten();
+        let names = entries.filter(|entry| is_collected(&entry.path()));
+        let mut names: Vec<String> = names.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        names.sort();
+        names
+    }
+
+    /// Returns the collector of a folder, and opens it if it was not open. Others are not kept waiting meanwhile.
+    fn collector(&self, name: &str, outside: &Outsides) -> std::result::Result<Arc<Collector>, Refused> {
+        let slot = {
+            let mut others = lock(&self.others);
+            if others.len() >= MAX_TENANTS && !others.contains_key(name) {
+                let message = format!("more than {MAX_TENANTS} tenants; run another collector for others");
+                return Err(Refused::new(429, message));
+            }
+            others.entry(name.to_owned()).or_default().clone()
+        };
+        let mut open = lock(&slot);
+        if let Some(collector) = &*open {
+            return Ok(collector.clone());
+        }
+        let options = Options { store: self.path(name), share: SHARE, ..self.main.options.clone() };
+        let collector = Arc::new(open_one(options, self.main.is_read_only(), outside())?);
+        *open = Some(collector.clone());
+        Ok(collector)
+    }
+}
+
+fn open_one(options: Options, is_read_only: bool, outside: Box<dyn Outside>) -> Result<Collector> {
+    match is_read_only {
+        true => Collector::open_read_only(options, outside),
+        false => Collector::open(options, outside),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outside::{Request, Resource};
+    use flamelet_profile::{Error, Limits, Profile};
+    use std::net::IpAddr;
+
+    struct Nowhere;
+
+    impl Outside for Nowhere {
+        fn read(&self, _: &[u8], _: Limits) -> Result<Profile> {
+            Err(Error::unreadable("not a profile"))
+        }
+
+        fn read_otlp(&self, _: &[u8], _: bool, _: Limits) -> Result<Vec<Resource>> {
+            Err(Error::unreadable("not a message"))
+        }
+
+        fn fetch(&self, request: &Request<'_>) -> std::result::Result<Vec<u8>, String> {
+            Err(format!("{}: nobody is there", request.url))
+        }
+
+        fn resolve(&self, host: &str) -> std::result::Result<Vec<IpAddr>, String> {
+            Err(format!("{host}: nobody is there"))
+        }
+
+        fn ask_name_server(&self, _: &[u8]) -> std::result::Result<Vec<u8>, String> {
+            Err("there is no name server".to_owned())
+        }
+
+        fn note(&self, message: &str) {
+            panic!("unexpected: {message}");
+        }
+    }
+
+    fn tenant(number: usize) -> Tenant {
+        Tenant::parse(&format!("Tenant-{number}")).expect("a name")
+    }
+
+    #[test]
+    fn there_are_only_so_many_and_those_that_were_there_are_found_again() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let open = || {
+            let options = Options::new(folder.path());
+            Tenants::open(options, false, || Box::new(Nowhere)).expect("opened")
+        };
+        let tenants = open();
+        assert_eq!(tenants.of(Some(&tenant(0)), false).err().map(|refused| refused.status), Some(404));
+        assert!(!folder.path().join(TENANTS).exists(), "who only asks makes no folder");
+        for number in 0..MAX_TENANTS {
+            let collector = tenants.of(Some(&tenant(number)), true).expect("opened");
+            let again = tenants.of(Some(&tenant(number)), false).expect("open");
+            assert!(Arc::ptr_eq(&collector, &again) && !Arc::ptr_eq(&collector, tenants.main()));
+        }
+        let refused = tenants.of(Some(&tenant(MAX_TENANTS)), true).err().expect("one too many");
+        assert_eq!(refused.status, 429);
+        assert!(!folder.path().join(TENANTS).join(tenant(MAX_TENANTS).folder()).exists());
+        tenants.close();
+        drop(tenants);
+        let tenants = open();
+        assert_eq!(lock(&tenants.others).len(), MAX_TENANTS);
+        assert!(tenants.of(Some(&tenant(1)), false).is_ok());
+        assert_eq!(
+            tenants.of(Some(&tenant(MAX_TENANTS)), true).err().map(|refused| refused.status),
+            Some(429)
+        );
+    }
+
+    #[test]
+    fn without_folders_there_are_no_tenants() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let main = Collector::open(Options::new(folder.path()), Box::new(Nowhere)).expect("opened");
+        let tenants = Tenants::none(main);
+        assert!(tenants.of(None, true).is_ok());
+        assert_eq!(tenants.of(Some(&tenant(0)), true).err().map(|refused| refused.status), Some(404));
+        assert!(!folder.path().join(TENANTS).exists());
+    }
+}

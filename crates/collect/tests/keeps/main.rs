@@ -1,0 +1,208 @@
+//! What a collector keeps: nothing that it acknowledged is lost, and nothing is counted twice.
+
+mod ask;
+mod crashes;
+mod formats;
+mod hostile;
+mod memory;
+mod refusals;
+mod scrapes;
+mod shared;
+mod sql;
+mod support;
+
+use flamelet_collect::{Query, Reader};
+use flamelet_profile::{Budget, Limits};
+
+use support::{HOUR, Site, T0, cpu, heap, totals};
+
+#[test]
+fn what_was_accepted_is_read_from_the_log_and_from_blocks() {
+    let site = Site::new();
+    let collector = site.open();
+    for minute in 0..3 {
+        let profile = cpu(T0 + minute * 60_000_000_000, &[("main;work", 5), ("main;idle", 1)]);
+        collector.accept(&support::offered("checkout", &[("version", "1")], &profile)).expect("accepted");
+    }
+    collector.accept(&support::offered("cart", &[], &cpu(T0, &[("main", 7)]))).expect("accepted");
+    let check = |when: &str| {
+        assert_eq!(site.services(), ["cart", "checkout"], "{when}");
+        assert_eq!(site.total("checkout", T0, T0 + HOUR), Some((18, 180)), "{when}");
+        // A profile belongs to a range if it begins in it.
+        assert_eq!(site.total("checkout", T0 + 1, T0 + 60_000_000_001), Some((6, 60)), "{when}");
+        assert_eq!(site.total("checkout", T0 + HOUR, T0 + 2 * HOUR), None, "{when}");
+        assert_eq!(site.total("cart", T0, T0 + HOUR), Some((7, 70)), "{when}");
+    };
+    check("in the log");
+    assert!(site.files().iter().all(|name| !name.ends_with(".parquet")), "{:?}", site.files());
+    collector.maintain();
+    check("in blocks");
+    assert!(site.files().iter().all(|name| !name.ends_with(".log")), "{:?}", site.files());
+    assert_eq!(site.files().iter().filter(|name| name.ends_with("manifest.json")).count(), 2);
+    drop(collector);
+    let _again = site.open();
+    check("after a restart");
+}
+
+#[test]
+fn stacks_names_and_labels_come_back() {
+    let site = Site::new();
+    let collector = site.open();
+    collector
+        .accept(&support::offered("checkout", &[("version", "ü\"'<b>")], &cpu(T0, &[("main;work", 5)])))
+        .expect("accepted");
+    collector.maintain();
+    let profile = site.profile("checkout", "process_cpu", T0, T0 + HOUR).expect("a profile");
+    let sample = profile.sample(0);
+    let names: Vec<&str> = profile
+        .stack(sample.stack)
+        .iter()
+        .flat_map(|&id| profile.lines(id))
+        .filter_map(|line| Some(profile.string(profile.function(line.function?).name)))
+        .collect();
+    assert_eq!(names, ["work", "main"]);
+    let [label] = profile.labels(sample.labels) else { panic!("one label") };
+    assert_eq!((profile.string(label.key), profile.string(label.text)), ("version", "ü\"'<b>"));
+    let mapping = profile.mapping(profile.locations()[0].mapping.expect("a mapping"));
+    assert_eq!(
+        (profile.string(mapping.filename), profile.string(mapping.build_id)),
+        ("/bin/checkout", "ab01")
+    );
+    assert_eq!(profile.header.period, 10_000_000);
+}
+
+#[test]
+fn what_is_sent_again_counts_once() {
+    let site = Site::new();
+    let profile = support::offered("checkout", &[], &cpu(T0, &[("main", 3)]));
+    let collector = site.open();
+    for _ in 0..3 {
+        collector.accept(&profile).expect("accepted");
+    }
+    assert_eq!(site.total("checkout", T0, T0 + HOUR), Some((3, 30)));
+    collector.maintain();
+    collector.accept(&profile).expect("accepted");
+    drop(collector);
+    let collector = site.open();
+    collector.accept(&profile).expect("accepted after a restart");
+    collector
+        .accept(&support::offered("checkout", &[("zone", "b")], &cpu(T0, &[("main", 3)])))
+        .expect("another pod");
+    collector.maintain();
+    assert_eq!(site.total("checkout", T0, T0 + HOUR), Some((6, 60)));
+}
+
+#[test]
+fn memory_in_use_is_of_the_last_moment_and_totals_become_differences() {
+    let site = Site::new();
+    let collector = site.open();
+    for (at, allocated, in_use) in [(0, 100, 10), (1, 130, 30), (2, 135, 20)] {
+        let offered = support::offered("checkout", &[], &heap(T0 + at * 60_000_000_000, allocated, in_use));
+        collector.accept(&flamelet_collect::Offered { is_delta: false, ..offered }).expect("accepted");
+    }
+    for when in ["in the log", "in blocks"] {
+        let profile = site.profile("checkout", "memory", T0, T0 + HOUR).expect(when);
+        let kinds: Vec<&str> =
+            profile.sample_types().iter().map(|value| profile.string(value.kind)).collect();
+        assert_eq!(kinds, ["alloc_space", "inuse_space"]);
+        assert_eq!((profile.total(0), profile.total(1)), (35, 20), "{when}");
+        collector.maintain();
+    }
+}
+
+#[test]
+fn hours_that_are_over_have_one_block() {
+    let site = Site::new();
+    let collector = site.open();
+    for at in 0..3 {
+        collector
+            .accept(&support::offered("checkout", &[], &cpu(T0 + at, &[("main;x", 1 + at)])))
+            .expect("accepted");
+        collector.maintain();
+    }
+    collector.maintain();
+    let manifests = site.files().iter().filter(|name| name.ends_with("manifest.json")).count();
+    assert_eq!(manifests, 1, "{:?}", site.files());
+    assert_eq!(site.total("checkout", T0, T0 + HOUR), Some((6, 60)));
+}
+
+#[test]
+fn what_is_too_old_or_too_much_is_removed() {
+    let site = Site::new();
+    let hours = [T0, T0 + HOUR, T0 + 2 * HOUR];
+    {
+        let collector = site.open();
+        for (at, time) in hours.iter().enumerate() {
+            let profile = cpu(*time, &[("main", 1 + at as i64)]);
+            collector.accept(&support::offered("checkout", &[], &profile)).expect("accepted");
+        }
+        collector.maintain();
+    }
+    let bytes = site.block_bytes();
+    let mut options = site.options();
+    options.max_bytes = bytes - 1;
+    drop(site.open_with(options));
+    assert_eq!(site.total("checkout", T0, T0 + 3 * HOUR), Some((5, 50)), "the oldest hour is gone");
+    let mut options = site.options();
+    options.keep = std::time::Duration::from_secs(3600);
+    drop(site.open_with(options));
+    assert!(site.files().iter().all(|name| !name.ends_with("parquet")), "{:?}", site.files());
+}
+
+#[test]
+fn there_is_one_writer_and_any_number_of_readers() {
+    let site = Site::new();
+    let collector = site.open();
+    collector.accept(&support::offered("checkout", &[], &cpu(T0, &[("main", 3)]))).expect("accepted");
+    let error = flamelet_collect::Collector::open(site.options(), Box::new(support::Nowhere))
+        .map(drop)
+        .expect_err("locked");
+    assert!(error.to_string().contains("another collector writes here"), "{error}");
+    let reader = flamelet_collect::Collector::open_read_only(site.options(), Box::new(support::Nowhere))
+        .expect("opened");
+    let refused =
+        reader.accept(&support::offered("checkout", &[], &cpu(T0, &[("main", 3)]))).expect_err("refused");
+    assert_eq!(refused.status, 405);
+    let query = Query::new("checkout", "process_cpu", T0, T0 + HOUR);
+    let (profile, notes) = reader.reader().profile(&query, &Budget::new(Limits::SERVICE)).expect("read");
+    assert_eq!((totals(&profile.expect("a profile")), notes.len()), ((3, 30), 0));
+    assert!(Reader::open(std::path::Path::new("/nowhere")).is_err());
+}
+
+#[test]
+fn many_senders_at_once_are_all_on_disk() {
+    let site = Site::new();
+    let collector = site.open();
+    std::thread::scope(|scope| {
+        for thread in 0..8i64 {
+            let collector = &collector;
+            scope.spawn(move || {
+                for at in 0..20 {
+                    let profile = cpu(T0 + (thread * 100 + at) * 1000, &[("main", 1)]);
+                    collector.accept(&support::offered("checkout", &[], &profile)).expect("accepted");
+                    if at == 10 {
+                        collector.maintain();
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(site.total("checkout", T0, T0 + HOUR), Some((160, 1600)));
+    collector.maintain();
+    assert_eq!(site.total("checkout", T0, T0 + HOUR), Some((160, 1600)));
+}
+
+#[test]
+fn what_comes_after_the_end_is_refused_and_everything_before_is_in_blocks() {
+    let site = Site::new();
+    let collector = site.open();
+    collector.accept(&support::offered("checkout", &[], &cpu(T0, &[("main", 3)]))).expect("accepted");
+    collector.close();
+    let late = support::offered("checkout", &[], &cpu(T0 + 1000, &[("main", 5)]));
+    let refused = collector.accept(&late).expect_err("refused");
+    assert!(refused.status == 503 && refused.message.contains("stopping"), "{refused:?}");
+    assert!(site.files().iter().all(|name| !name.ends_with(".log")), "{:?}", site.files());
+    assert_eq!(site.total("checkout", T0, T0 + HOUR), Some((3, 30)));
+    drop(collector);
+    site.open().accept(&late).expect("accepted by the next one");
+}

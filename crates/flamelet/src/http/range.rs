@@ -1,0 +1,42 @@
+//! Profiles of the past: `?from=-2h&to=-1h`.
+
+use flamelet_capture::profile::moment;
+
+use super::answer::Refusal;
+use super::delivery::Delivery;
+use super::incoming::Incoming;
+use super::plan::{Capture, Plan};
+
+/// Returns the parameter that asks for the past, if there is one.
+pub(super) fn asked(request: &Incoming<'_>) -> Option<&'static str> {
+    ["from", "to"].into_iter().find(|name| request.query.first(name).is_some())
+}
+
+/// Plans a profile of the past, of windows of this kind; without `to`, until now.
+pub(super) fn plan(request: &Incoming<'_>, kind: &'static str, delivery: Delivery) -> Result<Plan, Refusal> {
+    let Incoming { rules, query, .. } = request;
+    rules.history.map_err(Refusal::forbidden)?;
+    let moment = |name| -> Result<Option<i64>, Refusal> {
+        let parsed = query.first(name).map(|text| moment::parse(text, rules.now)).transpose();
+        parsed.map_err(|error| Refusal::bad_parameter(format!("invalid value for {name:?}: {error}")))
+    };
+    let (from, to) = (moment("from")?, moment("to")?.unwrap_or(rules.now));
+    let Some(from) = from else {
+        return Err(Refusal::bad_parameter("to without from: say from when, such as from=-1h"));
+    };
+    if from >= to {
+        let (from, to) = (moment::format(from), moment::format(to));
+        return Err(Refusal::bad_parameter(format!(
+            "the range is empty: it begins at {from} and ends at {to}"
+        )));
+    }
+    Ok(Plan::Profile(Capture::Range { kind, from, to }, delivery))
+}
+
+/// Fails if the request also asks for the present.
+pub(super) fn refuse_with(request: &Incoming<'_>, past: &str, others: &[&str]) -> Result<(), Refusal> {
+    match others.iter().find(|name| **name != past && request.query.first(name).is_some()) {
+        Some(name) => Err(Refusal::bad_parameter(format!("{name} and {past} params are incompatible"))),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,124 @@
+//! Sends the history's windows to the stores that people run: Pyroscope, Parca, OTLP.
+//!
+//! ```text
+//!  history on disk ─► pusher (a thread per receiver) ─► HTTP/1.1 ─► receiver
+//!        ▲                 │
+//!        └── cursor ◄──────┘   how far this receiver has got
+//! ```
+//!
+//! The history is also the spool: while a receiver is away, its windows wait on the disk, and nothing waits in memory. A
+//! window is sent once the history has it, in the order of writing, and the cursor moves when the receiver has
+//! acknowledged it. So a window is sent again only if the acknowledgement got lost, and then with the same id.
+
+mod backoff;
+mod client;
+mod environment;
+#[cfg(test)]
+mod outage;
+mod pusher;
+mod settings;
+
+use std::fmt;
+use std::path::Path;
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::lock::lock;
+use crate::task::Cancel;
+use crate::{Error, ErrorKind, Result};
+use client::Client;
+pub(crate) use environment::from_environment;
+pub(crate) use pusher::Service;
+use pusher::{Next, Pusher};
+pub use settings::Push;
+
+/// How often to look for new windows.
+const POLL: Duration = Duration::from_secs(1);
+/// How long the end of the profiler waits for the last window to be sent.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What a pusher has done so far.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) sent: AtomicU64,
+    pub(crate) retries: AtomicU64,
+    pub(crate) dropped: AtomicU64,
+    /// How old the oldest window is that was not sent yet, in nanoseconds.
+    pub(crate) lag: AtomicU64,
+}
+
+/// The thread that sends to one receiver.
+pub(crate) struct Running {
+    address: String,
+    counters: Arc<Counters>,
+    /// The process that the thread belongs to: the child of a fork has no such thread.
+    process: u32,
+    cancel: Arc<Cancel>,
+    /// Disconnected when the thread has ended.
+    end: Mutex<Receiver<()>>,
+}
+
+impl Running {
+    /// Starts to send what is written to the history in `folder` from now on, or since the last time.
+    pub(crate) fn start(push: Push, folder: &Path, service: Service) -> Result<Self> {
+        push.check()?;
+        let (counters, cancel) = (Arc::<Counters>::default(), Arc::<Cancel>::default());
+        let (address, client) = (push.shown_address(), Client::new(&push)?);
+        let mut pusher = Pusher::new(push, folder, service, client, counters.clone());
+        // Before the first window is written, so that it is sent. If it fails, the thread tries again.
+        let _ = pusher.open();
+        let (alive, end) = mpsc::channel::<()>();
+        let theirs = cancel.clone();
+        let run = move || {
+            let _alive = alive;
+            run(pusher, &theirs);
+        };
+        flamelet_capture::own_threads::spawn("flamelet-push", run).map_err(|error| {
+            Error::new(ErrorKind::Denied, format!("the thread that pushes profiles cannot start: {error}"))
+        })?;
+        Ok(Self { address, counters, process: std::process::id(), cancel, end: Mutex::new(end) })
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.counters
+    }
+}
+
+/// Sends until it is cancelled, and then what is left, if the receiver takes it at once.
+fn run(mut pusher: Pusher<Client>, cancel: &Cancel) {
+    loop {
+        let wait = match pusher.step(now()) {
+            Next::Now => Duration::ZERO,
+            Next::WhenThereIsMore => POLL,
+            Next::After(wait) => wait,
+        };
+        if cancel.sleep(wait).is_err() {
+            break;
+        }
+    }
+    let end = Instant::now() + PATIENCE;
+    while Instant::now() < end && matches!(pusher.step(now()), Next::Now) {}
+}
+
+/// Returns the time in nanoseconds since 1970.
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+        if self.process == std::process::id() {
+            let _ = lock(&self.end).recv_timeout(PATIENCE);
+        }
+    }
+}
+
+impl fmt::Debug for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Running").field("address", &self.address).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,193 @@
+//! Where to push, and how.
+
+use std::time::Duration;
+
+use flamelet_remote::basic;
+use flamelet_remote::push::Protocol;
+
+use crate::{Error, Result};
+
+/// A receiver that the service sends its profiles to, see [`ProfilerBuilder::push`](crate::ProfilerBuilder::push).
+///
+/// ```no_run
+/// use flamelet::{Profiler, Push};
+///
+/// let profiler = Profiler::builder()
+///     .name("checkout")
+///     .history("/var/lib/checkout/profiles")
+///     .push(Push::pyroscope("http://pyroscope:4040").label("region", "north"))
+///     .start()?;
+/// # Ok::<(), flamelet::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Push {
+    pub(super) protocol: Protocol,
+    pub(super) server: String,
+    pub(super) headers: Vec<(String, String)>,
+    pub(super) labels: Vec<(String, String)>,
+    pub(super) service: Option<String>,
+    pub(super) max_age: Duration,
+    pub(super) timeout: Duration,
+}
+
+impl Push {
+    /// Sends to Grafana Pyroscope, at the address of its server, such as `http://pyroscope:4040`.
+    pub fn pyroscope(server: impl Into<String>) -> Self {
+        Self::new(Protocol::Pyroscope, server.into())
+    }
+
+    /// Sends to Parca, at the address of its server, such as `http://parca:7070`, or to Polar Signals (with a
+    /// [`token`](Push::token)). The calls are gRPC-Web over HTTP/1.1, which Parca takes at its usual port.
+    pub fn parca(server: impl Into<String>) -> Self {
+        Self::new(Protocol::Parca, server.into())
+    }
+
+    /// Sends to an OpenTelemetry collector or another receiver of OTLP/HTTP profiles, such as `http://collector:4318`.
+    pub fn otlp(server: impl Into<String>) -> Self {
+        Self::new(Protocol::Otlp, server.into())
+    }
+
+    fn new(protocol: Protocol, server: String) -> Self {
+        Self {
+            protocol,
+            server,
+            headers: Vec::new(),
+            labels: Vec::new(),
+            service: None,
+            max_age: Duration::from_secs(3600),
+            timeout: Duration::from_secs(10),
+        }
+    }
+
+    /// Adds a header to each request.
+    #[must_use]
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        let name = name.into();
+        self.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(&name));
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    /// Authorizes requests with a bearer token.
+    #[must_use]
+    pub fn token(self, token: impl AsRef<str>) -> Self {
+        self.header("Authorization", format!("Bearer {}", token.as_ref()))
+    }
+
+    /// Authorizes requests with a name and a password.
+    #[must_use]
+    pub fn basic_auth(self, user: impl AsRef<str>, password: impl AsRef<str>) -> Self {
+        let pair = format!("{}:{}", user.as_ref(), password.as_ref());
+        self.header("Authorization", format!("Basic {}", basic::encode(pair.as_bytes())))
+    }
+
+    /// Sets Pyroscope's tenant (the header `X-Scope-OrgID`).
+    #[must_use]
+    pub fn tenant(self, tenant: impl Into<String>) -> Self {
+        self.header("X-Scope-OrgID", tenant)
+    }
+
+    /// Adds a label to what this receiver gets: a label of the series, or an attribute of OTLP's resource. Labels of
+    /// samples, and those of [`ProfilerBuilder::label`](crate::ProfilerBuilder::label), are sent with the samples.
+    #[must_use]
+    pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.labels.push((name.into(), value.into()));
+        self
+    }
+
+    /// Sets the service's name at this receiver; by default the profiler's name.
+    #[must_use]
+    pub fn service_name(mut self, name: impl Into<String>) -> Self {
+        self.service = Some(name.into());
+        self
+    }
+
+    /// Sets how old windows may be when they are sent; an hour by default, which is what Pyroscope takes unless it is
+    /// configured otherwise. Older ones stay in the history, are reported on standard error and counted in
+    /// [`Metrics::push_dropped`](crate::Metrics::push_dropped).
+    #[must_use]
+    pub fn max_age(mut self, age: Duration) -> Self {
+        self.max_age = age;
+        self
+    }
+
+    /// Sets how long one request may take; ten seconds by default.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        let is_http = self.server.starts_with("http://");
+        let is_https = self.server.starts_with("https://");
+        let shown = self.shown_address();
+        if !is_http && !is_https {
+            return Err(Error::invalid(format!("{shown}: expected http://HOST:PORT or https://HOST")));
+        }
+        if is_https && !cfg!(feature = "push-tls") {
+            return Err(Error::invalid(format!("{shown}: https needs the feature `push-tls` of flamelet")));
+        }
+        if self.max_age.is_zero() || self.timeout.is_zero() {
+            return Err(Error::invalid("the age and the timeout of a push must be above 0"));
+        }
+        let is_bad = |text: &String| text.bytes().any(|byte| byte < b' ' || byte == 0x7f);
+        if self.headers.iter().any(|(name, value)| name.is_empty() || is_bad(name) || is_bad(value)) {
+            return Err(Error::invalid(format!("{shown}: a header has a character that is not allowed")));
+        }
+        Ok(())
+    }
+
+    /// Returns the address without a name and a password in it, and without parameters.
+    pub(super) fn shown_address(&self) -> String {
+        let address = self.server.split(['?', '#']).next().unwrap_or_default();
+        match address.split_once("://") {
+            Some((scheme, rest)) => {
+                let (authority, path) = rest.split_once('/').map_or((rest, None), |(a, p)| (a, Some(p)));
+                let host = authority.rsplit('@').next().unwrap_or_default();
+                let path = path.map(|path| format!("/{path}")).unwrap_or_default();
+                format!("{scheme}://{host}{path}")
+            }
+            None => address.rsplit('@').next().unwrap_or_default().to_owned(),
+        }
+    }
+}
+
+impl std::fmt::Debug for Push {
+    /// Without headers, which hold secrets.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Push")
+            .field("protocol", &self.protocol)
+            .field("server", &self.shown_address())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let push = Push::pyroscope("http://me:secret@host:4040/x?token=secret").token("secret");
+        assert_eq!(push.shown_address(), "http://host:4040/x");
+        assert!(!format!("{push:?}").contains("secret"));
+        assert!(push.check().is_ok());
+    }
+
+    #[test]
+    fn what_cannot_work_is_refused_at_the_start() {
+        let long = Duration::from_secs(1);
+        for bad in [
+            Push::pyroscope("host:4040"),
+            Push::otlp(""),
+            Push::pyroscope("http://a").header("X", "a\r\nb: c"),
+            Push::pyroscope("http://a").header("", "a"),
+            Push::parca("http://a").max_age(Duration::ZERO),
+            Push::parca("http://a").timeout(long - long),
+        ] {
+            let error = bad.check().expect_err("refused").to_string();
+            assert!(!error.contains('\n'), "{error}");
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! The spans that a thread is in.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use flamelet_capture::labels::{LabelSet, Scope};
+
+use super::tree::Node;
+
+/// A span that this thread is in.
+struct Entered {
+    id: u64,
+    /// `None` once it was left before the spans inside it, which should not happen.
+    node: Option<Arc<Node>>,
+    /// When it became the innermost span; busy time is counted from there.
+    since: u64,
+    _scope: Scope,
+}
+
+thread_local! {
+    /// Outermost first.
+    static ENTERED: RefCell<Vec<Entered>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Runs `change` on the spans of this thread; not while the thread ends, or from within itself.
+fn with_spans(change: impl FnOnce(&mut Vec<Entered>)) {
+    let _ = ENTERED.try_with(|spans| {
+        if let Ok(mut spans) = spans.try_borrow_mut() {
+            change(&mut spans);
+        }
+    });
+}
+
+/// Notes that the thread enters a span `now`, whose samples carry `labels`.
+pub(super) fn enter(id: u64, node: Arc<Node>, labels: &LabelSet, now: u64) {
+    with_spans(|spans| {
+        count_innermost(spans, now);
+        spans.push(Entered { id, node: Some(node), since: now, _scope: labels.enter() });
+    });
+}
+
+/// Notes that the thread leaves a span `now`.
+pub(super) fn exit(id: u64, now: u64) {
+    with_spans(|spans| {
+        let Some(at) = spans.iter().rposition(|span| span.id == id && span.node.is_some()) else { return };
+        count_innermost(spans, now);
+        spans[at].node = None;
+        // Scopes end in the reverse order of their beginning.
+        while spans.pop_if(|span| span.node.is_none()).is_some() {}
+        if let Some(innermost) = spans.last_mut() {
+            innermost.since = now;
+        }
+    });
+}
+
+/// Counts the time until `now` for the innermost span.
+fn count_innermost(spans: &mut [Entered], now: u64) {
+    if let Some(innermost) = spans.last_mut() {
+        if let Some(node) = &innermost.node {
+            node.sums.add_busy(now.saturating_sub(innermost.since));
+        }
+        innermost.since = now;
+    }
+}

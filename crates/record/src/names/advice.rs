@@ -1,0 +1,173 @@
+//! What to do about functions without names, and about code that hides its callers: a line for each cause.
+
+use flamelet_profile::Profile;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::FoundNames;
+use crate::collect::{Findings, Meaning, Row};
+use crate::generated::Runtime;
+
+/// Causes that concern less than this share of the samples are not mentioned: of a runtime, and of a file. Few names of a
+/// library are missing in most recordings.
+const WORTH_A_LINE: f64 = 0.01;
+const FILE_WORTH_A_LINE: f64 = 0.05;
+
+/// Returns the lines, for a profile whose locations have their names.
+pub(crate) fn advice(findings: &Findings, names: &mut FoundNames, profile: &Profile) -> Vec<String> {
+    let mut lines = about_runtimes(findings, names);
+    lines.extend(about_files(profile));
+    lines
+}
+
+/// The samples of one runtime, and how many of them lack something.
+#[derive(Default)]
+struct Seen {
+    samples: u64,
+    unnamed: u64,
+    cut: u64,
+}
+
+fn about_runtimes(findings: &Findings, names: &mut FoundNames) -> Vec<String> {
+    let mut by_runtime: Vec<(&'static Runtime, Seen)> = Vec::new();
+    let mut all = 0;
+    for row in findings.rows.rows.iter().filter(|row| !matches!(row.key.meaning, Meaning::Syscall { .. })) {
+        all += row.count;
+        let pid = findings.threads.rows[row.key.thread as usize].of.pid;
+        let runtime = findings.stacks.spaces.generators.get(pid).and_then(|generator| generator.runtime);
+        let Some(runtime) = runtime else { continue };
+        let at = by_runtime.iter().position(|(known, _)| known.name == runtime.name).unwrap_or_else(|| {
+            by_runtime.push((runtime, Seen::default()));
+            by_runtime.len() - 1
+        });
+        let seen = &mut by_runtime[at].1;
+        seen.samples += row.count;
+        let is_unnamed = has_unnamed(findings, names, row) || runtime.interprets && !names.has_list(pid);
+        seen.unnamed += if is_unnamed { row.count } else { 0 };
+        seen.cut += if is_cut_in_generated(findings, row) { row.count } else { 0 };
+    }
+    by_runtime.iter().filter_map(|(runtime, seen)| runtime_line(runtime, seen, all)).collect()
+}
+
+/// Returns whether a stack has generated code that no list names.
+fn has_unnamed(findings: &Findings, names: &mut FoundNames, row: &Row) -> bool {
+    let table = &findings.stacks.table;
+    let generators = &findings.stacks.spaces.generators;
+    table.list(row.key.stack).iter().any(|&at| {
+        let location = table.locations[at as usize];
+        let pid = location.mapping.and_then(|mapping| table.mappings[mapping as usize].pid);
+        pid.is_some_and(|pid| names.generated(generators, pid, location.address).is_none())
+    })
+}
+
+fn is_cut_in_generated(findings: &Findings, row: &Row) -> bool {
+    let table = &findings.stacks.table;
+    let Some(&root) = table.list(row.key.stack).last() else { return false };
+    let mapping = table.locations[root as usize].mapping;
+    findings.stacks.open_ended.contains_key(&row.key.stack)
+        && mapping.is_some_and(|mapping| table.mappings[mapping as usize].pid.is_some())
+}
+
+fn runtime_line(runtime: &Runtime, seen: &Seen, all: u64) -> Option<String> {
+    let share = |part: u64| part as f64 / all.max(1) as f64;
+    let (unnamed, cut) = (share(seen.unnamed), share(seen.cut));
+    let percent = |share: f64| format!("{:.0} %", share * 100.0);
+    let name = runtime.name;
+    let what = match (unnamed >= WORTH_A_LINE, cut >= WORTH_A_LINE) {
+        (false, false) => return None,
+        (true, false) => format!("{} of the samples have {name} functions without names", percent(unnamed)),
+        (false, true) => format!("{} of the stacks end in {name} code", percent(cut)),
+        (true, true) => format!(
+            "{} of the samples have {name} functions without names, and {} of the stacks end in its code",
+            percent(unnamed),
+            percent(cut)
+        ),
+    };
+    Some(format!("{what}: {}", runtime.remedy))
+}
+
+/// Returns a line about the file whose functions without names are on the most samples.
+fn about_files(profile: &Profile) -> Option<String> {
+    let mut by_file: FxHashMap<&str, i64> = FxHashMap::default();
+    let mut all = 0;
+    for sample in profile.samples() {
+        let count = sample.values.first().copied().unwrap_or(0);
+        all += count;
+        unnamed_files(profile, profile.stack(sample.stack))
+            .into_iter()
+            .for_each(|file| *by_file.entry(file).or_default() += count);
+    }
+    let (file, count) = by_file.into_iter().max_by_key(|&(file, count)| (count, file))?;
+    let share = count as f64 / all.max(1) as f64;
+    (share >= FILE_WORTH_A_LINE).then(|| {
+        let percent = share * 100.0;
+        format!("{percent:.0} % of the samples have functions of {file} without names: {}", symbols_remedy())
+    })
+}
+
+/// Returns the files in which a stack has functions without names.
+fn unnamed_files<'p>(profile: &'p Profile, stack: &[flamelet_profile::LocationId]) -> FxHashSet<&'p str> {
+    let files = stack.iter().filter_map(|&id| {
+        let location = profile.location(id);
+        let is_unnamed = profile.lines_of(location).is_empty();
+        let file = location.mapping.map(|mapping| profile.string(profile.mapping(mapping).filename));
+        file.filter(|file| is_unnamed && file.starts_with('/') && !crate::generated::is_generated(file))
+    });
+    files.collect()
+}
+
+/// Returns how to get the debug symbols of a system's file, by its distribution.
+fn symbols_remedy() -> String {
+    let release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let has_server = std::env::var_os("DEBUGINFOD_URLS").is_some_and(|urls| !urls.is_empty());
+    remedy_on(&release, has_server)
+}
+
+fn remedy_on(release: &str, has_server: bool) -> String {
+    let id = release.lines().find_map(|line| line.strip_prefix("ID=")).unwrap_or("").trim_matches('"');
+    let (server, package) = match id {
+        "debian" => ("https://debuginfod.debian.net", "its -dbgsym package"),
+        "ubuntu" => ("https://debuginfod.ubuntu.com", "its -dbgsym package"),
+        "fedora" => ("https://debuginfod.fedoraproject.org", "its -debuginfo package"),
+        "arch" => ("https://debuginfod.archlinux.org", "its -debug package"),
+        "opensuse-tumbleweed" | "opensuse-leap" => {
+            ("https://debuginfod.opensuse.org", "its -debuginfo package")
+        }
+        _ => ("https://debuginfod.elfutils.org", "its debug symbols"),
+    };
+    match has_server {
+        true => format!("install {package}, or build it with debug information"),
+        false => format!("set DEBUGINFOD_URLS={server}, or install {package}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_remedy_is_the_distributions() {
+        let debian = "PRETTY_NAME=\"Debian GNU/Linux 12\"\nID=debian\n";
+        assert_eq!(
+            remedy_on(debian, false),
+            "set DEBUGINFOD_URLS=https://debuginfod.debian.net, or install its -dbgsym package"
+        );
+        assert!(!remedy_on(debian, true).contains("DEBUGINFOD"), "it is set already");
+        assert!(remedy_on("", false).contains("debug symbols"));
+    }
+
+    #[test]
+    fn a_runtime_gets_one_line_with_its_switches() {
+        let java = Runtime::of_file("libjvm.so").expect("known");
+        let line = |unnamed, cut| runtime_line(java, &Seen { samples: 1000, unnamed, cut }, 1000);
+        assert_eq!(line(5, 5), None);
+        assert_eq!(
+            line(610, 0).as_deref(),
+            Some(
+                "61 % of the samples have Java functions without names: start java with \
+                 -XX:+PreserveFramePointer -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit"
+            )
+        );
+        let both = line(610, 300).expect("worth a line");
+        assert!(both.contains("30 % of the stacks end in its code: start java"), "{both}");
+    }
+}

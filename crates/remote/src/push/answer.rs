@@ -1,0 +1,182 @@
+//! What a receiver's answer means for the profile that was sent.
+
+use std::time::Duration;
+
+use flamelet_profile::protobuf::{FieldValue, Fields};
+
+use super::Protocol;
+
+/// The longest message of a receiver that is passed on.
+const MAX_MESSAGE: usize = 300;
+/// No longer wait is taken from a receiver.
+const LONGEST_WAIT: Duration = Duration::from_secs(300);
+
+/// An answer over HTTP, as far as it matters.
+#[derive(Clone, Debug, Default)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// The header `Retry-After`.
+    pub retry_after: Option<String>,
+    /// The header `Grpc-Status`, which gRPC-Web uses if there is no body.
+    pub grpc_status: Option<String>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The receiver has the profile.
+    Accepted,
+    /// Try again, after this long if the receiver says so.
+    Later(String, Option<Duration>),
+    /// The receiver takes nothing this old.
+    TooOld(String),
+    /// The receiver never takes this profile.
+    Refused(String),
+}
+
+/// Returns what an answer means.
+pub fn judge(protocol: Protocol, answer: &Answer) -> Verdict {
+    let message = message_of(answer);
+    match answer.status {
+        200..=299 => match protocol {
+            Protocol::Pyroscope => Verdict::Accepted,
+            Protocol::Parca => judge_grpc(answer),
+            Protocol::Otlp => judge_partial(&answer.body),
+        },
+        400 | 413 | 422 if is_too_old(&message) => Verdict::TooOld(message),
+        400 | 413 | 422 => Verdict::Refused(message),
+        // Also what a wrong address or token gives: somebody may correct it.
+        _ => Verdict::Later(message, wait(answer)),
+    }
+}
+
+fn message_of(answer: &Answer) -> String {
+    let text = String::from_utf8_lossy(&answer.body[..answer.body.len().min(MAX_MESSAGE)]);
+    let text: String = text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    format!("status {}: {text}", answer.status).trim_end_matches(": ").to_owned()
+}
+
+/// Returns whether Pyroscope refuses a profile for its time.
+fn is_too_old(message: &str) -> bool {
+    message.contains("ingestion window")
+}
+
+/// Dates are not read; those who send one mean the usual wait.
+fn wait(answer: &Answer) -> Option<Duration> {
+    let seconds: u64 = answer.retry_after.as_deref()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds).min(LONGEST_WAIT))
+}
+
+/// The status of a gRPC call is in the last frame of the body, or in a header if there is no body.
+fn judge_grpc(answer: &Answer) -> Verdict {
+    let trailers = trailers(&answer.body);
+    let field = |name: &str| {
+        trailers.lines().find_map(|line| {
+            let (key, value) = line.split_once(':')?;
+            key.trim().eq_ignore_ascii_case(name).then(|| value.trim().to_owned())
+        })
+    };
+    let status = field("grpc-status").or_else(|| answer.grpc_status.clone());
+    let message = format!(
+        "gRPC status {}: {}",
+        status.as_deref().unwrap_or("missing"),
+        field("grpc-message").unwrap_or_default()
+    );
+    let message: String = message.chars().filter(|c| !c.is_control()).take(MAX_MESSAGE).collect();
+    match status.as_deref() {
+        Some("0") => Verdict::Accepted,
+        // Invalid argument, failed precondition, out of range.
+        Some("3" | "9" | "11") => Verdict::Refused(message),
+        _ => Verdict::Later(message, None),
+    }
+}
+
+/// Returns the trailers in a gRPC-Web body.
+fn trailers(mut body: &[u8]) -> String {
+    while let Some((head, rest)) = body.split_first_chunk::<5>() {
+        let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
+        let Some(content) = rest.get(..length) else { break };
+        if head[0] & 0x80 != 0 {
+            return String::from_utf8_lossy(content).into_owned();
+        }
+        body = &rest[length..];
+    }
+    String::new()
+}
+
+/// Reads `ExportProfilesServiceResponse { partial_success { rejected_profiles, error_message } }`.
+fn judge_partial(body: &[u8]) -> Verdict {
+    let (mut rejected, mut message) = (0, String::new());
+    let mut fields = Fields::new(body);
+    while let Ok(Some((number, value))) = fields.next() {
+        let (1, FieldValue::Bytes(partial)) = (number, value) else { continue };
+        let mut fields = Fields::new(partial);
+        while let Ok(Some((number, value))) = fields.next() {
+            match (number, value) {
+                (1, FieldValue::Varint(count)) => rejected = count,
+                (2, FieldValue::Bytes(text)) => message = String::from_utf8_lossy(text).into_owned(),
+                _ => {}
+            }
+        }
+    }
+    let message: String = message.chars().filter(|c| !c.is_control()).take(MAX_MESSAGE).collect();
+    if rejected == 0 { Verdict::Accepted } else { Verdict::Refused(message) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(status: u16, body: &[u8]) -> Answer {
+        Answer { status, body: body.to_vec(), ..Answer::default() }
+    }
+
+    #[test]
+    fn statuses_decide() {
+        let judged = |status, body: &[u8]| judge(Protocol::Pyroscope, &answer(status, body));
+        assert_eq!(judged(200, b"{}"), Verdict::Accepted);
+        let old = br#"{"code":"invalid_argument","message":"profile is outside of ingestion window"}"#;
+        assert!(matches!(judged(400, old), Verdict::TooOld(_)));
+        assert!(matches!(judged(400, b"x"), Verdict::Refused(_)));
+        for status in [0, 101, 302, 401, 404, 408, 429, 500, 502, 503, 599] {
+            assert!(matches!(judged(status, b""), Verdict::Later(_, None)), "{status}");
+        }
+        let busy = Answer { retry_after: Some("7".into()), ..answer(429, b"slow\ndown") };
+        let expected = Verdict::Later("status 429: slow down".into(), Some(Duration::from_secs(7)));
+        assert_eq!(judge(Protocol::Pyroscope, &busy), expected);
+        let forever = Answer { retry_after: Some("999999999".into()), ..busy };
+        let Verdict::Later(_, wait) = judge(Protocol::Pyroscope, &forever) else { panic!("later") };
+        assert_eq!(wait, Some(LONGEST_WAIT));
+    }
+
+    #[test]
+    fn grpc_statuses_are_in_the_last_frame_or_a_header() {
+        let frame =
+            |flag: u8, content: &[u8]| [&[flag][..], &(content.len() as u32).to_be_bytes(), content].concat();
+        let judged = |trailers: &[u8]| {
+            let body = [frame(0, b""), frame(0x80, trailers)].concat();
+            judge(Protocol::Parca, &answer(200, &body))
+        };
+        assert_eq!(judged(b"grpc-status: 0\r\n"), Verdict::Accepted);
+        assert_eq!(judged(b"Grpc-Status:0\r\nGrpc-Message:\r\n"), Verdict::Accepted);
+        assert!(matches!(judged(b"grpc-status: 3\r\ngrpc-message: bad\r\n"), Verdict::Refused(_)));
+        assert!(matches!(judged(b"grpc-status: 14\r\n"), Verdict::Later(_, None)));
+        let header = Answer { grpc_status: Some("0".into()), ..answer(200, b"") };
+        assert_eq!(judge(Protocol::Parca, &header), Verdict::Accepted);
+        for torn in [&b""[..], b"\x80\0\0\0\xff", b"\x80\xff\xff\xff\xff", b"<html>"] {
+            assert!(matches!(judge(Protocol::Parca, &answer(200, torn)), Verdict::Later(..)), "{torn:?}");
+        }
+    }
+
+    #[test]
+    fn a_partial_success_of_otlp_is_a_refusal() {
+        let judged = |body: &[u8]| judge(Protocol::Otlp, &answer(200, body));
+        assert_eq!(judged(b""), Verdict::Accepted);
+        assert_eq!(judged(&[0x0a, 0]), Verdict::Accepted);
+        assert_eq!(judged(&[0x0a, 7, 0x08, 1, 0x12, 3, b'b', b'a', b'd']), Verdict::Refused("bad".into()));
+        assert_eq!(judged(&[0xff; 20]), Verdict::Accepted);
+    }
+}

@@ -1,0 +1,131 @@
+//! Parca's `WriteRaw`.
+
+use flamelet_profile::Result;
+use flamelet_profile::protobuf::Fields;
+
+use super::series::{
+    MAX_LABELS, MAX_PROFILES, MAX_SERIES, PushedProfile, PushedSeries, add, json, labels_json, list, pair,
+    profiles_json,
+};
+use crate::querier::Codec;
+
+/// The paths of the JSON gateway: Parca's, and the same without the part that Parca's server adds.
+pub const GATEWAY_PATHS: [&str; 2] = ["/api/profiles/writeraw", "/profiles/writeraw"];
+
+/// Reads a `WriteRawRequest`.
+pub fn write_raw(codec: Codec, body: &[u8]) -> Result<Vec<PushedSeries>> {
+    match codec {
+        Codec::Proto => write_raw_proto(body),
+        Codec::Json => write_raw_json(body),
+    }
+}
+
+/// Returns the name of the service of a series: Parca has no label of its own for it, and `job` of Prometheus is what
+/// its configurations set.
+pub fn service_of(series: &PushedSeries) -> Option<&str> {
+    let value = |name: &str| series.label(name).filter(|value| !value.is_empty());
+    value("service_name").or_else(|| value("job"))
+}
+
+fn write_raw_proto(body: &[u8]) -> Result<Vec<PushedSeries>> {
+    let mut all = Vec::new();
+    let mut fields = Fields::new(body);
+    while let Some((number, value)) = fields.next()? {
+        if number == 2 {
+            add(&mut all, series_proto(value.bytes()?)?, MAX_SERIES, "series")?;
+        }
+    }
+    Ok(all)
+}
+
+fn series_proto(message: &[u8]) -> Result<PushedSeries> {
+    let mut series = PushedSeries::default();
+    let mut fields = Fields::new(message);
+    while let Some((number, value)) = fields.next()? {
+        match number {
+            1 => read_labels(value.bytes()?, &mut series.labels)?,
+            2 => {
+                let profile = PushedProfile { id: String::new(), raw: raw_profile(value.bytes()?)?.to_vec() };
+                add(&mut series.profiles, profile, MAX_PROFILES, "profiles of a series")?;
+            }
+            _ => {}
+        }
+    }
+    Ok(series)
+}
+
+/// Reads a `LabelSet`.
+fn read_labels(message: &[u8], labels: &mut Vec<(String, String)>) -> Result<()> {
+    let mut fields = Fields::new(message);
+    while let Some((number, value)) = fields.next()? {
+        if number == 1 {
+            add(labels, pair(value.bytes()?)?, MAX_LABELS, "labels of a series")?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the file in a `RawSample`.
+fn raw_profile(message: &[u8]) -> Result<&[u8]> {
+    let mut raw: &[u8] = &[];
+    let mut fields = Fields::new(message);
+    while let Some((number, value)) = fields.next()? {
+        if number == 1 {
+            raw = value.bytes()?;
+        }
+    }
+    Ok(raw)
+}
+
+fn write_raw_json(body: &[u8]) -> Result<Vec<PushedSeries>> {
+    let mut all = Vec::new();
+    for series in list(&json(body)?, "series")? {
+        let labels = labels_json(&series["labels"])?;
+        let series = PushedSeries { labels, profiles: profiles_json(series)? };
+        add(&mut all, series, MAX_SERIES, "series")?;
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::push::{Protocol, Series};
+    use flamelet_profile::ProfileBuilder;
+
+    #[test]
+    fn what_push_writes_is_read() {
+        let mut builder = ProfileBuilder::new(&[("cpu", "nanoseconds")]);
+        builder.header_mut().time_nanos = 5;
+        let labels = [("region".to_owned(), "eu".to_owned())];
+        let series = Series { name: "process_cpu", service: "shop", labels: &labels };
+        let body = Protocol::Parca.bodies(&builder.finish(), &series).expect("written").remove(0);
+        // Behind the head of the frame.
+        let read = write_raw(Codec::Proto, &body[5..]).expect("read");
+        let [series] = &read[..] else { panic!("one series: {read:?}") };
+        let pairs: Vec<String> =
+            series.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        assert_eq!(pairs, ["__name__=process_cpu", "job=shop", "region=eu", "service_name=shop"]);
+        assert_eq!(series.profiles[0].raw[..2], [0x1f, 0x8b]);
+    }
+
+    #[test]
+    fn the_gateway_takes_json() {
+        let json = br#"{"tenant":"","series":[{"labels":{"labels":[{"name":"job","value":"shop"}]},
+            "samples":[{"rawProfile":"aGVsbG8="}]}],"normalized":false}"#;
+        let read = write_raw(Codec::Json, json).expect("read");
+        assert_eq!(service_of(&read[0]), Some("shop"));
+        assert_eq!(read[0].profiles[0].raw, b"hello");
+        assert_eq!(service_of(&PushedSeries::default()), None);
+    }
+
+    #[test]
+    fn damaged_writes_are_refused() {
+        for body in [&b"\x12\xff"[..], b"\x12\x07\x0a\x05\x0a\x03\x0a\x01\xff", b"\xff"] {
+            assert!(write_raw(Codec::Proto, body).is_err(), "{body:?}");
+        }
+        for body in ["", "[", r#"{"series":1}"#, r#"{"series":[{"labels":{"labels":1}}]}"#] {
+            assert!(write_raw(Codec::Json, body.as_bytes()).is_err(), "{body}");
+        }
+    }
+}

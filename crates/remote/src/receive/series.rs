@@ -1,0 +1,162 @@
+//! Series of raw profiles, and the parts that Pyroscope's and Parca's messages have in common.
+
+use flamelet_profile::protobuf::Fields;
+use flamelet_profile::{Error, ErrorKind, Result};
+use serde_json::Value;
+
+/// Series of a push, and profiles of a series, at most: what a sender puts into one request is far less.
+pub(super) const MAX_SERIES: usize = 10_000;
+pub(super) const MAX_PROFILES: usize = 10_000;
+pub(super) const MAX_LABELS: usize = 1000;
+/// Values in a JSON body at most: each takes up to 32 times its size in memory.
+const MAX_VALUES: usize = 1_000_000;
+
+/// Profiles that share their labels.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PushedSeries {
+    /// Labels, as (name, value), with those that Pyroscope reserves: `__name__`, `__delta__`.
+    pub labels: Vec<(String, String)>,
+    /// The profiles.
+    pub profiles: Vec<PushedProfile>,
+}
+
+impl PushedSeries {
+    /// Returns the value of a label.
+    pub fn label(&self, name: &str) -> Option<&str> {
+        self.labels.iter().find(|(key, _)| key == name).map(|(_, value)| &**value)
+    }
+}
+
+/// A profile as it was sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PushedProfile {
+    /// What the sender calls this profile; often empty.
+    pub id: String,
+    /// The file: pprof, usually with gzip.
+    pub raw: Vec<u8>,
+}
+
+/// Reads a label: `name = 1`, `value = 2`.
+pub(super) fn pair(message: &[u8]) -> Result<(String, String)> {
+    let (mut name, mut text) = (String::new(), String::new());
+    let mut fields = Fields::new(message);
+    while let Some((number, value)) = fields.next()? {
+        match number {
+            1 => name = utf8(value.bytes()?)?,
+            2 => text = utf8(value.bytes()?)?,
+            _ => {}
+        }
+    }
+    Ok((name, text))
+}
+
+pub(super) fn utf8(bytes: &[u8]) -> Result<String> {
+    String::from_utf8(bytes.to_vec()).map_err(|_| wrong("a text is not UTF-8"))
+}
+
+/// Parses a JSON body.
+pub(super) fn json(body: &[u8]) -> Result<Value> {
+    let starts_value = |byte: &&u8| matches!(byte, b',' | b'[' | b'{');
+    if body.iter().filter(starts_value).count() > MAX_VALUES {
+        return Err(Error::new(ErrorKind::TooLarge, format!("the push has more than {MAX_VALUES} values")));
+    }
+    serde_json::from_slice(body).map_err(|error| wrong(&error.to_string()))
+}
+
+pub(super) fn list<'a>(value: &'a Value, name: &str) -> Result<&'a [Value]> {
+    match &value[name] {
+        Value::Array(items) => Ok(items),
+        Value::Null => Ok(&[]),
+        _ => Err(wrong(&format!("{name} is not a list"))),
+    }
+}
+
+/// Reads the labels of a series in JSON.
+pub(super) fn labels_json(value: &Value) -> Result<Vec<(String, String)>> {
+    let mut labels = Vec::new();
+    for label in list(value, "labels")? {
+        let pair = (text(label, "name")?, text(label, "value")?);
+        add(&mut labels, pair, MAX_LABELS, "labels of a series")?;
+    }
+    Ok(labels)
+}
+
+/// Reads the profiles of a series in JSON.
+pub(super) fn profiles_json(series: &Value) -> Result<Vec<PushedProfile>> {
+    let mut profiles = Vec::new();
+    for sample in list(series, "samples")? {
+        let raw = [text(sample, "rawProfile")?, text(sample, "raw_profile")?].concat();
+        let raw = base64(&raw).ok_or_else(|| wrong("rawProfile is not base64"))?;
+        let id = [text(sample, "ID")?, text(sample, "id")?].concat();
+        add(&mut profiles, PushedProfile { id, raw }, MAX_PROFILES, "profiles of a series")?;
+    }
+    Ok(profiles)
+}
+
+fn text(value: &Value, name: &str) -> Result<String> {
+    match &value[name] {
+        Value::String(text) => Ok(text.clone()),
+        Value::Null => Ok(String::new()),
+        _ => Err(wrong(&format!("{name} is not a text"))),
+    }
+}
+
+pub(super) fn add<T>(all: &mut Vec<T>, item: T, most: usize, what: &str) -> Result<()> {
+    if all.len() >= most {
+        return Err(Error::new(ErrorKind::TooLarge, format!("the push has more than {most} {what}")));
+    }
+    all.push(item);
+    Ok(())
+}
+
+/// Decodes base64 with the standard or the URL alphabet, with or without padding.
+pub fn base64(text: &str) -> Option<Vec<u8>> {
+    let text = text.trim_end_matches('=');
+    let mut bytes = Vec::with_capacity(text.len() / 4 * 3 + 2);
+    let (mut bits, mut count) = (0u32, 0);
+    for letter in text.bytes() {
+        let value = match letter {
+            b'A'..=b'Z' => letter - b'A',
+            b'a'..=b'z' => letter - b'a' + 26,
+            b'0'..=b'9' => letter - b'0' + 52,
+            b'+' | b'-' => 62,
+            b'/' | b'_' => 63,
+            _ => return None,
+        };
+        bits = bits << 6 | u32::from(value);
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            bytes.push((bits >> count) as u8);
+        }
+    }
+    // Six bits alone are no byte.
+    (count < 6).then_some(bytes)
+}
+
+pub(super) fn wrong(what: &str) -> Error {
+    Error::new(ErrorKind::InvalidOption, format!("the push cannot be read: {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_of_any_length() {
+        for (text, bytes) in
+            [("", &b""[..]), ("aA==", b"h"), ("aGU", b"he"), ("_-8=", b"\xff\xef"), ("/+8", b"\xff\xef")]
+        {
+            assert_eq!(base64(text).as_deref(), Some(bytes), "{text}");
+        }
+        assert_eq!(base64("a"), None);
+        assert_eq!(base64("a b="), None);
+    }
+
+    #[test]
+    fn json_of_very_many_values_is_refused() {
+        let many = format!("[{}0]", "0,".repeat(MAX_VALUES));
+        let error = json(many.as_bytes()).expect_err("too many");
+        assert_eq!(error.kind(), ErrorKind::TooLarge);
+    }
+}

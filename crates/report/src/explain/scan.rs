@@ -1,0 +1,186 @@
+//! One walk along all stacks, for all rules: stacks that look the same to every rule are added up.
+
+use flamelet_profile::{FunctionId, Line, Location, LocationId, Profile};
+use flamelet_symbol::owner::Owners;
+use rustc_hash::FxHashMap;
+
+use super::functions::Functions;
+use super::places::Place;
+use crate::by::{add, path_of};
+use crate::report::{Cost, Report};
+use crate::stacks::FrameTable;
+use crate::stacks::walk::{OpenFrame, Visitor, walk};
+
+/// What a rule looks for in each stack.
+#[derive(Clone, Copy)]
+pub(super) enum Wanted<'r> {
+    Anywhere(&'r Functions),
+    Both(&'r Functions, &'r Functions),
+    Leaf(&'r Functions),
+    Innermost(&'r Functions),
+    Nothing,
+}
+
+/// What rules see in a stack.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub(super) struct Seen {
+    /// The rules that match: one bit each.
+    pub(super) rules: u64,
+    /// The innermost frame of yours.
+    pub(super) place: Option<Place>,
+    /// The innermost kernel entry function of a system call.
+    pub(super) call: Option<FunctionId>,
+    pub(super) has_yours: bool,
+    /// The innermost frame has no name.
+    pub(super) is_unnamed: bool,
+}
+
+/// Returns what rules see in the stacks of `report`, and what those cost. There are at most 64 rules.
+pub(super) fn scan(report: &Report, owners: &Owners, wanted: &[Wanted<'_>]) -> FxHashMap<Seen, i64> {
+    let profile = &report.profile;
+    let (table, looks) = looks(profile, owners, wanted);
+    let both = wanted.iter().enumerate().filter(|(_, wanted)| matches!(wanted, Wanted::Both(..)));
+    let both = both.fold(0, |bits, (bit, _)| bits | 1 << bit);
+    let mut scan = Scan { looks: &looks, both, path: Vec::new(), sums: FxHashMap::default() };
+    walk(profile, &table, looks.len(), report.costs_of_samples(), &mut scan);
+    scan.sums
+}
+
+/// Which rules a function matches: one bit each.
+#[derive(Clone, Copy, Default)]
+struct Masks {
+    anywhere: u64,
+    /// The other function of rules that look for two.
+    other: u64,
+    leaf: u64,
+    innermost: u64,
+}
+
+/// What rules see in one frame; and, added up from the root, in a stack that ends there.
+#[derive(Clone, Copy, Default)]
+struct Look {
+    masks: Masks,
+    place: Option<Place>,
+    call: Option<FunctionId>,
+    has_yours: bool,
+    is_unnamed: bool,
+}
+
+impl Look {
+    /// Returns what rules see in a stack that ends in `frame`, called by `self`.
+    fn with(self, frame: &Self, is_inlined: bool) -> Self {
+        let masks = Masks {
+            anywhere: self.masks.anywhere | frame.masks.anywhere,
+            other: self.masks.other | frame.masks.other,
+            leaf: if is_inlined { self.masks.leaf | frame.masks.leaf } else { frame.masks.leaf },
+            // That of the function the code is compiled into, not of one that was inlined there.
+            innermost: if is_inlined { self.masks.innermost } else { frame.masks.innermost },
+        };
+        Self {
+            masks,
+            place: frame.place.or(self.place),
+            call: frame.call.or(self.call),
+            has_yours: self.has_yours || frame.has_yours,
+            is_unnamed: if is_inlined { self.is_unnamed } else { frame.is_unnamed },
+        }
+    }
+}
+
+struct Scan<'l> {
+    looks: &'l [Look],
+    /// The rules that look for two functions: one bit each.
+    both: u64,
+    path: Vec<Look>,
+    sums: FxHashMap<Seen, i64>,
+}
+
+impl Visitor<Cost> for Scan<'_> {
+    fn enter(&mut self, _: &[OpenFrame<Cost>], frame: &OpenFrame<Cost>, is_inlined: bool) {
+        let above = self.path.last().copied().unwrap_or_default();
+        self.path.push(above.with(&self.looks[frame.entry as usize], is_inlined));
+    }
+
+    fn end(&mut self, _: &OpenFrame<Cost>, weight: Cost) {
+        let Look { masks, place, call, has_yours, is_unnamed } =
+            self.path.last().copied().unwrap_or_default();
+        let rules = masks.anywhere & (masks.other | !self.both) | masks.leaf | masks.innermost;
+        add(self.sums.entry(Seen { rules, place, call, has_yours, is_unnamed }).or_default(), weight.sum);
+    }
+
+    fn end_empty(&mut self, weight: Cost) {
+        add(self.sums.entry(Seen { is_unnamed: true, ..Seen::default() }).or_default(), weight.sum);
+    }
+
+    fn leave(&mut self, _: &OpenFrame<Cost>) {
+        self.path.pop();
+    }
+}
+
+/// Returns what rules see in the frames of each location.
+fn looks(profile: &Profile, owners: &Owners, wanted: &[Wanted<'_>]) -> (FrameTable, Vec<Look>) {
+    let functions = (0..profile.functions().len()).map(FunctionId::from_index);
+    let functions: Vec<Look> = functions.map(|id| look_of(profile, owners, wanted, id)).collect();
+    let mut looks = Vec::new();
+    let mut known: FxHashMap<(Option<FunctionId>, i64, bool), u32> = FxHashMap::default();
+    let mut row = |location: &Location, line: Option<&Line>| {
+        let function = line.and_then(|line| line.function);
+        let is_yours = line.is_none() && owners.of_mapping(location.mapping).is_yours();
+        let number = line.filter(|_| function.is_some_and(|id| functions[id.index()].has_yours));
+        let number = number.map_or(0, |line| line.line);
+        *known.entry((function, number, is_yours)).or_insert_with(|| {
+            looks.push(match function.map(|id| functions[id.index()]) {
+                Some(look) => Look { place: look.place.map(|place| Place { line: number, ..place }), ..look },
+                None => Look { has_yours: is_yours, is_unnamed: true, ..Look::default() },
+            });
+            u32::try_from(looks.len() - 1).unwrap_or(u32::MAX)
+        })
+    };
+    let mut table = FrameTable::with_capacity(profile.locations().len());
+    for id in (0..profile.locations().len()).map(LocationId::from_index) {
+        let location = profile.location(id);
+        match profile.lines(id) {
+            [] => table.push([row(location, None)]),
+            lines => table.push(lines.iter().map(|line| row(location, Some(line)))),
+        }
+    }
+    (table, looks)
+}
+
+fn look_of(profile: &Profile, owners: &Owners, wanted: &[Wanted<'_>], id: FunctionId) -> Look {
+    let function = profile.function(id);
+    let (name, file) = (profile.string(function.name), profile.string(function.filename));
+    let is_yours = owners.of_function(id).is_yours();
+    Look {
+        masks: masks(name, file, wanted),
+        place: is_yours.then_some(Place { function: id, line: 0 }),
+        call: system_call(name).map(|_| id),
+        has_yours: is_yours,
+        is_unnamed: false,
+    }
+}
+
+fn masks(name: &str, file: &str, wanted: &[Wanted<'_>]) -> Masks {
+    let path = path_of(name, file);
+    let bit = |functions: &Functions, bit: usize| u64::from(functions.has(&path, name)) << bit;
+    let mut masks = Masks::default();
+    for (at, wanted) in wanted.iter().enumerate() {
+        match wanted {
+            Wanted::Anywhere(functions) => masks.anywhere |= bit(functions, at),
+            Wanted::Both(functions, others) => {
+                masks.anywhere |= bit(functions, at);
+                masks.other |= bit(others, at);
+            }
+            Wanted::Leaf(functions) => masks.leaf |= bit(functions, at),
+            Wanted::Innermost(functions) => masks.innermost |= bit(functions, at),
+            Wanted::Nothing => {}
+        }
+    }
+    masks
+}
+
+/// Returns the system call of a kernel entry function: `read` for `__x64_sys_read`.
+pub(super) fn system_call(name: &str) -> Option<&str> {
+    ["__x64_sys_", "__arm64_sys_", "__do_sys_", "__se_sys_", "ksys_"]
+        .iter()
+        .find_map(|prefix| name.strip_prefix(prefix))
+}

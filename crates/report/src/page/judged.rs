@@ -1,0 +1,21 @@
+//! How far a profile can be trusted, for the page.
+
+use flamelet_profile::Profile;
+use serde::Serialize;
+
+use crate::verdict::{Verdict, judge};
+
+/// What `flamelet info` says about the quality of a profile.
+#[derive(Clone, Debug, Serialize)]
+pub struct Judged {
+    verdict: Verdict,
+    faults: Vec<String>,
+}
+
+impl Judged {
+    /// Judges `profile` by its samples.
+    pub fn of(profile: &Profile) -> Self {
+        let (verdict, faults) = judge(profile);
+        Self { verdict, faults }
+    }
+}

@@ -1,0 +1,112 @@
+//! The past of a service: how much it did over time, and profiles of any range.
+
+use serde::Serialize;
+
+use crate::Error;
+use crate::taken::Taken;
+
+/// The most points of a course: more would be narrower than a pixel.
+pub(crate) const MOST_POINTS: usize = 2_000;
+
+/// How much CPU time was used over time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Course {
+    /// When it begins, in milliseconds since 1970.
+    pub from: i64,
+    /// When it ends.
+    pub to: i64,
+    /// The CPU time of equal parts of that time, in nanoseconds.
+    pub values: Vec<i64>,
+}
+
+impl Course {
+    /// Returns the course of `values`, each with its time in milliseconds, from `from` to `to` in so many parts.
+    pub fn new((from, to): (i64, i64), parts: usize, values: impl IntoIterator<Item = (i64, i64)>) -> Self {
+        let parts = parts.clamp(1, MOST_POINTS);
+        let length = to.saturating_sub(from).max(1);
+        let mut course = Self { from, to, values: vec![0; parts] };
+        for (time, value) in values {
+            let since = i128::from(time) - i128::from(from);
+            let share = (since * parts as i128).div_euclid(i128::from(length));
+            if let Some(sum) = usize::try_from(share).ok().and_then(|at| course.values.get_mut(at)) {
+                *sum = sum.saturating_add(value);
+            }
+        }
+        course
+    }
+}
+
+/// Reads the past. The viewer has neither a store nor an HTTP client; its caller provides them.
+pub trait Past: Send + Sync {
+    /// Returns the whole course, in about so many parts.
+    fn course(&self, parts: usize) -> Result<Course, Error>;
+
+    /// Returns the profile between two moments, in milliseconds since 1970.
+    fn range(&self, from: i64, to: i64) -> Result<Taken, Error>;
+
+    /// Returns the services to choose from; none if the past is of one service.
+    fn services(&self) -> Result<Vec<String>, Error> {
+        Ok(Vec::new())
+    }
+
+    /// Returns the past of one of these services.
+    fn of_service(&self, service: &str) -> Option<Box<dyn Past + '_>> {
+        let _ = service;
+        None
+    }
+}
+
+/// The id of a profile that is a range of the past: `range:FROM-TO`, in milliseconds since 1970, or
+/// `range:FROM-TO:SERVICE`. It says what to read, so a link with it works for anyone who sees the same past.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RangeId {
+    pub(crate) from: i64,
+    pub(crate) to: i64,
+    /// Empty if the past is of one service.
+    pub(crate) service: String,
+}
+
+impl RangeId {
+    /// Reads an id; `None` if it is one of another kind.
+    pub(crate) fn parse(id: &str) -> Option<Self> {
+        let rest = id.strip_prefix("range:")?;
+        let (span, service) = rest.split_once(':').unwrap_or((rest, ""));
+        let (from, to) = span.split_once('-')?;
+        Some(Self { from: from.parse().ok()?, to: to.parse().ok()?, service: service.to_owned() })
+    }
+}
+
+impl std::fmt::Display for RangeId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { from, to, service } = self;
+        let separator = if service.is_empty() { "" } else { ":" };
+        write!(f, "range:{from}-{to}{separator}{service}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_of_ranges_are_read_as_they_are_written() {
+        for (id, from, to, service) in
+            [("range:5-10", 5, 10, ""), ("range:5-10:a:b/c", 5, 10, "a:b/c"), ("range:5-10:-1", 5, 10, "-1")]
+        {
+            let read = RangeId::parse(id).expect(id);
+            assert_eq!((read.from, read.to, &*read.service, &*read.to_string()), (from, to, service, id));
+        }
+        for id in ["", "3", "range", "range:", "range:5", "range:x-1", "range:-5-10", "a/range:5-10"] {
+            assert_eq!(RangeId::parse(id), None, "{id}");
+        }
+    }
+
+    #[test]
+    fn values_are_added_up_by_their_time() {
+        let values = [(1000, 5), (1999, 6), (2000, 7), (999, 100), (3000, 100), (i64::MAX, 1), (i64::MIN, 1)];
+        let course = Course::new((1000, 3000), 2, values);
+        assert_eq!(course, Course { from: 1000, to: 3000, values: vec![11, 7] });
+        assert_eq!(Course::new((5, 5), 0, [(5, 1)]).values, [1]);
+        assert_eq!(Course::new((0, 10), usize::MAX, []).values.len(), MOST_POINTS);
+    }
+}

@@ -1,0 +1,98 @@
+//! What a live service says about its requests: for each route how long they took, and what they spent it on.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+
+/// More routes than this are not shown; a service of ours has no more than 501.
+const MOST_ROUTES: usize = 1_000;
+
+/// Longer names are cut.
+const LONGEST_NAME: usize = 200;
+
+/// What the page gets: what was understood of a service's answer, and nothing else of it.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct Requests {
+    routes: Vec<Route>,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+struct Route {
+    route: String,
+    method: String,
+    #[serde(flatten)]
+    all: Sum,
+    errors: u64,
+    #[serde(default)]
+    cancelled: u64,
+    p50_ns: u64,
+    p90_ns: u64,
+    p99_ns: u64,
+    max_ns: u64,
+    slowest: Sum,
+}
+
+/// Times of several requests together.
+#[derive(Debug, Deserialize, Serialize)]
+struct Sum {
+    count: u64,
+    wall_ns: u64,
+    cpu_ns: u64,
+    blocked_ns: u64,
+    awaiting_ns: u64,
+    runnable_ns: u64,
+}
+
+impl Requests {
+    /// Reads what `/debug/pprof/requests` of a service answered.
+    pub(crate) fn parse(text: &str) -> Result<Self, Error> {
+        let mut requests: Self = serde_json::from_str(text).map_err(|error| {
+            Error::unreadable(format!("the service's answer is not about requests: {error}"))
+        })?;
+        requests.routes.truncate(MOST_ROUTES);
+        for route in &mut requests.routes {
+            cut(&mut route.route);
+            cut(&mut route.method);
+        }
+        Ok(requests)
+    }
+}
+
+fn cut(name: &mut String) {
+    let end = (0..=LONGEST_NAME.min(name.len())).rev().find(|&end| name.is_char_boundary(end));
+    name.truncate(end.unwrap_or(0));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SUM: &str =
+        r#""count": 1, "wall_ns": 4, "cpu_ns": 1, "blocked_ns": 1, "awaiting_ns": 1, "runnable_ns": 1"#;
+
+    fn answer(routes: usize, name: &str) -> String {
+        let route = format!(
+            r#"{{"route": "{name}", "method": "GET", {SUM}, "errors": 0, "cancelled": 0, "p50_ns": 4, "p90_ns": 4,
+                "p99_ns": 4, "max_ns": 4, "slowest": {{{SUM}}}, "more": [1, 2]}}"#
+        );
+        format!(r#"{{"routes": [{}]}}"#, vec![route; routes].join(","))
+    }
+
+    #[test]
+    fn an_answer_is_read_bounded_and_stripped_of_everything_else() {
+        let requests = Requests::parse(&answer(2, "/a")).expect("read");
+        let shown = serde_json::to_value(&requests).expect("JSON");
+        assert_eq!(shown["routes"][1]["slowest"]["awaiting_ns"], 1);
+        assert_eq!(shown["routes"][0].get("more"), None);
+        let many = Requests::parse(&answer(2 * MOST_ROUTES, &"ä".repeat(1000))).expect("read");
+        assert_eq!(many.routes.len(), MOST_ROUTES);
+        assert_eq!(many.routes[0].route.len(), LONGEST_NAME);
+    }
+
+    #[test]
+    fn anything_else_is_refused() {
+        for text in ["", "[]", "{\"routes\": 1}", "{\"routes\": [{}]}", &answer(1, "/a").replace("4", "-4")] {
+            assert!(Requests::parse(text).is_err(), "{text}");
+        }
+    }
+}

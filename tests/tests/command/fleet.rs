@@ -1,0 +1,179 @@
+//! What people ask a fleet: what changed, who uses how much, and the pages of a collector.
+
+use std::path::Path;
+
+use flamelet_profile::{LabelSetId, Line, ProfileBuilder, pprof};
+use flamelet_tests::programs::run_flamelet;
+use serde_json::Value;
+
+use crate::collect::{Collector, SECOND, ingest, now};
+
+/// A CPU profile of 10 s: ten functions with 1000 samples each, and one more.
+fn profile(time: i64, slow: i64) -> Vec<u8> {
+    let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
+    builder.set_period("cpu", "nanoseconds", 10_000_000);
+    let header = builder.header_mut();
+    (header.time_nanos, header.duration_nanos) = (time, 10 * SECOND);
+    let names = (0..10).map(|at| (format!("shop::f{at}"), 1000)).chain([("shop::slow".to_owned(), slow)]);
+    for (name, count) in names {
+        let function = Some(builder.named_function(&name, "src/shop.rs"));
+        let leaf = builder.location(None, 0, &[Line { function, line: 42, column: 0 }]);
+        let frames = [leaf, builder.named_frame("shop::main")];
+        let stack = builder.stack(&frames);
+        builder.sample(stack, LabelSetId::EMPTY, &[count, count * 10_000_000]);
+    }
+    let mut bytes = Vec::new();
+    pprof::write_gzip(&builder.finish(), &mut bytes).expect("written");
+    bytes
+}
+
+/// Sends twelve profiles of a version, a minute apart.
+fn deploy(collector: &Collector, service: &str, version: &str, from: i64, slow: i64) {
+    for minute in 0..12 {
+        let time = from + minute * 60 * SECOND;
+        let head = ingest(&format!("{service}%7Bversion%3D{version}%7D"), time);
+        let (status, body) = collector.send(&head, &profile(time, slow + minute % 3));
+        assert_eq!(status, 200, "{}", String::from_utf8_lossy(&body));
+    }
+}
+
+fn json(text: &[u8]) -> Value {
+    serde_json::from_slice(text).expect("JSON")
+}
+
+fn changes(store: &Path, more: &[&str]) -> (Option<i32>, String, String) {
+    let store = store.to_str().expect("text");
+    let arguments = [&["collect", "changes", "--store", store], more].concat();
+    let answer = run_flamelet(arguments);
+    (answer.status, answer.stdout, answer.stderr)
+}
+
+#[test]
+fn a_deploy_that_is_slower_is_found_and_services_have_their_cores() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = folder.path().join("store");
+    let collector = Collector::start(&store, &[]);
+    let from = now() - 3000 * SECOND;
+    deploy(&collector, "checkout", "1", from, 1000);
+    deploy(&collector, "checkout", "2", from + 1200 * SECOND, 1200);
+    deploy(&collector, "cart", "1", from, 1000);
+    deploy(&collector, "cart", "2", from + 1200 * SECOND, 1000);
+
+    let (status, text, stderr) = changes(&store, &[]);
+    assert_eq!(status, Some(1), "{text}{stderr}");
+    let line = text.lines().find(|line| line.contains("shop::slow")).expect(&text);
+    assert!(line.contains("at src/shop.rs:42") && line.contains("% sure"), "{line}");
+    assert!(text.contains("1 -> 2 (since ") && text.contains("nothing slower"), "{text}");
+    let (status, text, _) = changes(&store, &["--service", "cart", "--json"]);
+    assert_eq!((status, &json(text.as_bytes())["regressed"]), (Some(0), &Value::Bool(false)));
+    let (status, _, stderr) = changes(&store, &["--service", "nobody"]);
+    assert!(status == Some(2) && stderr.contains("there is no service \"nobody\"; there are cart, checkout"));
+    assert_eq!(changes(&store, &["--from", "-1h", "--to", "-2h"]).0, Some(2));
+    assert_eq!(changes(folder.path(), &[]).0, Some(2), "not a collector's folder");
+
+    let (status, body) = collector.send("GET /api/changes?service=checkout&from=-2h HTTP/1.1", b"");
+    let answer = json(&body);
+    assert_eq!((status, &answer["regressed"]), (200, &Value::Bool(true)));
+    let row = &answer["services"][0]["deploys"][0]["slower"][0];
+    assert_eq!((&row["function"], &row["line"]), (&Value::from("shop::slow"), &Value::from(42)), "{answer}");
+    assert_eq!(collector.send("GET /api/changes?from=soon HTTP/1.1", b"").0, 400);
+    assert_eq!(collector.send("GET /api/nothing HTTP/1.1", b"").0, 404);
+
+    let path = store.to_str().expect("text");
+    let top = |more: &[&str]| {
+        let answer = run_flamelet([&["top", path], more].concat());
+        assert_eq!(answer.status, Some(0), "{more:?}: {}", answer.stderr);
+        answer.stdout
+    };
+    let text = top(&[]);
+    let services: Vec<&str> =
+        text.lines().filter_map(|line| line.split_whitespace().nth(2)?.strip_suffix(':')).collect();
+    assert_eq!(services[services.len() - 2..], ["checkout", "cart"], "{text}");
+    let answer = json(top(&["--json", "--price", "0.5"]).as_bytes());
+    let (cores, cost) = (answer["cores"].as_f64(), answer["cost_per_month"].as_f64());
+    assert_eq!(cost, cores.map(|cores| cores * 0.5 * 730.0), "{answer}");
+    assert!(cores.is_some_and(|cores| cores > 0.0), "{answer}");
+    let answer = json(top(&["--json", "--by", "crate"]).as_bytes());
+    assert_eq!((&answer["by"], &answer["groups"][0]["services"]), (&"crate".into(), &2.into()), "{answer}");
+    assert!(top(&["--service", "cart"]).contains("shop::f3"), "one service has its functions");
+    let refused = run_flamelet(["top", path, "--service", "cart", "--price", "1"]);
+    assert!(refused.status == Some(2) && refused.stderr.contains("--price"), "{}", refused.stderr);
+    collector.end();
+}
+
+#[test]
+fn a_browser_gets_the_services_and_others_a_list() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let collector = Collector::start(&folder.path().join("store"), &[]);
+    deploy(&collector, "%3Cb%3Ecart", "1", now() - 1200 * SECOND, 1000);
+    let (status, body) = collector.send("GET / HTTP/1.1", b"");
+    assert_eq!(
+        (status, &*String::from_utf8_lossy(&body)),
+        (200, "flamelet collect: 1 services\n  <b>cart\n")
+    );
+    let (status, body) = collector.send("GET / HTTP/1.1\r\nAccept: text/html,*/*", b"");
+    let html = String::from_utf8_lossy(&body).into_owned();
+    assert!(status == 200 && html.contains(">&lt;b&gt;cart</a>") && html.contains("<rect "), "{html}");
+    let (status, body) = collector.send("GET /view/api/open HTTP/1.1", b"");
+    assert_eq!((status, &json(&body)["services"][0]), (200, &"<b>cart".into()));
+    // A page of another site may link here, and nothing else.
+    let other = "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode";
+    assert_eq!(collector.send(&format!("GET /view/ HTTP/1.1\r\n{other}: navigate"), b"").0, 200);
+    assert_eq!(collector.send(&format!("GET /view/ HTTP/1.1\r\n{other}: cors"), b"").0, 403);
+    assert_eq!(collector.send(&format!("GET /view/api/open HTTP/1.1\r\n{other}: navigate"), b"").0, 403);
+    // A site that has pointed its own name at this machine (the first of two names counts).
+    for path in ["/", "/view/", "/metrics"] {
+        let rebound = format!("GET {path} HTTP/1.1\r\nHost: evil.example");
+        assert_eq!(collector.send(&rebound, b"").0, 403, "{path}");
+    }
+    collector.end();
+}
+
+#[test]
+fn a_browser_sees_what_its_token_is_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let start = |name: &str, lines: &str| {
+        let tokens = folder.path().join(name);
+        std::fs::write(&tokens, lines).expect("written");
+        let store = folder.path().join(format!("store-of-{name}"));
+        Collector::start(&store, &["--token-file", tokens.to_str().expect("text")])
+    };
+    let text = |collector: &Collector, path: &str, token: &str| {
+        // The header Host of these requests has no port.
+        let cookie = format!("flamelet-collect-80={token}");
+        let head = format!("GET {path} HTTP/1.1\r\nAccept: text/html\r\nCookie: {cookie}");
+        let (status, body) = collector.send(&head, b"");
+        (status, String::from_utf8_lossy(&body).into_owned())
+    };
+    let send = |collector: &Collector, service: &str, token: &str| {
+        let time = now() - 60 * SECOND;
+        let name = format!("{service}%7Bversion%3D1%7D");
+        let head = format!("{}\r\nAuthorization: Bearer {token}", ingest(&name, time));
+        assert_eq!(collector.send(&head, &profile(time, 1000)).0, 200, "{service}");
+    };
+
+    let one = start("one", "secret\n");
+    send(&one, "cart", "secret");
+    assert_eq!(one.send("GET /?token=secret HTTP/1.1", b"").0, 303);
+    assert_eq!(one.send("GET /?token=wrong HTTP/1.1", b"").0, 401);
+    assert_eq!((text(&one, "/", "wrong").0, text(&one, "/view/", "wrong").0), (401, 401));
+    assert!(text(&one, "/", "secret").1.contains("cart</a>"));
+    assert_eq!(text(&one, "/view/", "secret").0, 200);
+    one.end();
+
+    let many = start("many", "secret\nteam-a of-a\nteam-b of-b\n");
+    send(&many, "cart", "secret");
+    send(&many, "checkout", "of-a");
+    let (ours, theirs) = (text(&many, "/", "secret").1, text(&many, "/", "of-a").1);
+    assert!(ours.contains("cart") && !ours.contains("checkout"), "{ours}");
+    assert!(theirs.contains("checkout") && !theirs.contains("cart"), "{theirs}");
+    assert!(!theirs.contains("view/"), "no link to what is not there: {theirs}");
+    assert_eq!(text(&many, "/", "of-b").0, 404, "it has sent nothing");
+    let asked = text(&many, "/api/changes", "of-a").1;
+    assert!(asked.contains("checkout") && !asked.contains("cart"), "{asked}");
+    for token in ["secret", "of-a"] {
+        let (status, line) = text(&many, "/view/api/open", token);
+        assert!(status == 404 && line.contains("tenants"), "{status} {line}");
+    }
+    many.end();
+}

@@ -1,0 +1,93 @@
+//! `flamelet record --load`: when the load starts, and what happens if it fails.
+
+use std::path::PathBuf;
+
+use flamelet_tests::programs::run_flamelet;
+
+use super::{may_record, scratch, text};
+
+fn folder(name: &str) -> PathBuf {
+    let folder = scratch(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("our own folder");
+    folder
+}
+
+/// The comments of a profile.
+fn comments(path: &std::path::Path) -> String {
+    run_flamelet(["comments", text(path)]).stdout
+}
+
+#[test]
+fn a_load_waits_until_the_command_listens() {
+    if !may_record() {
+        return;
+    }
+    let folder = folder("listens");
+    let (path, socket) = (folder.join("a.pb.gz"), folder.join("socket"));
+    // The server takes its time to start, and ends with the first connection.
+    let server = format!(
+        "use IO::Socket::UNIX; select(undef, undef, undef, 0.4); \
+         my $s = IO::Socket::UNIX->new(Local => '{0}', Listen => 5) or die; $s->accept; exit 4",
+        socket.display()
+    );
+    let load = format!(
+        "perl -e \"use IO::Socket::UNIX; IO::Socket::UNIX->new(Peer => '{}') or die 'refused'\"",
+        socket.display()
+    );
+    let answer = run_flamelet(["record", "--load", &load, "-o", text(&path), "--", "perl", "-e", &server]);
+    assert_eq!(answer.status, Some(4), "{answer:?}");
+    let comments = comments(&path);
+    assert!(comments.contains("load: perl") && comments.contains("was listened on"), "{comments}");
+}
+
+#[test]
+fn a_load_that_fails_at_once_ends_the_recording_with_its_output() {
+    if !may_record() {
+        return;
+    }
+    let path = folder("fails").join("a.pb.gz");
+    let load = "echo starting; echo no-such-tool: not found >&2; exit 127";
+    let words = ["record", "--load", load, "--load-after", "0s", "-o", text(&path), "--", "sleep", "1000"];
+    let answer = run_flamelet(words);
+    assert_eq!(answer.status, Some(2), "{answer:?}");
+    let said = "failed: exit status: 127: no-such-tool: not found";
+    assert!(answer.stderr.contains(said), "{answer:?}");
+    assert!(comments(&path).contains(said), "{}", comments(&path));
+}
+
+#[test]
+fn a_load_waits_for_a_text_and_the_output_is_passed_on() {
+    if !may_record() {
+        return;
+    }
+    let folder = folder("text");
+    let (path, loaded) = (folder.join("a.pb.gz"), folder.join("loaded"));
+    // If the load came first, the command would end with 6.
+    let script = format!(
+        "echo one; sleep 0.3; [ -e {0} ] && exit 6; printf 'now rea' >&2; printf 'dy\\n' >&2; \
+         until [ -e {0} ]; do sleep 0.01; done; echo last; exit 5",
+        loaded.display()
+    );
+    let load = format!("touch {}", loaded.display());
+    let words = [
+        "record",
+        "--load",
+        &load,
+        "--load-after",
+        "now ready",
+        "-o",
+        text(&path),
+        "--",
+        "sh",
+        "-c",
+        &script,
+    ];
+    let answer = run_flamelet(words);
+    assert_eq!(answer.status, Some(5), "{answer:?}");
+    assert!(answer.stdout.contains("one\nlast\n") && answer.stderr.contains("now ready"), "{answer:?}");
+    let answer = run_flamelet(["record", "--load", "true", "--load-after", "text", "-p", "1"]);
+    assert!(answer.stderr.contains("--load-after TEXT reads the output of a command"), "{answer:?}");
+    let answer = run_flamelet(["record", "--load-after", "2s", "--", "true"]);
+    assert_eq!(answer.status, Some(2), "{answer:?}");
+}
