@@ -26,7 +26,7 @@ fn readable() -> Vec<Format> {
 fn samples() -> Vec<(Format, PathBuf)> {
     let paths = [files("crates/formats/tests/data"), files("testdata")].concat();
     let recognised = |path: PathBuf| Some((recognise(&std::fs::read(&path).expect("a sample")).ok()?, path));
-    paths.into_iter().filter_map(recognised).collect()
+    paths.into_iter().filter(|path| path.is_file()).filter_map(recognised).collect()
 }
 
 /// Whether to write what is missing instead of asking for it.
