@@ -298,14 +298,28 @@ impl SymbolOptions {
         }
         let options = self.symbolizer_options();
         let summary = flamelet_symbol::symbolize::symbolize_profile(profile, &options);
-        for (file, warning) in summary.warnings() {
+        notes.extend(by_warning(summary.warnings()));
+    }
+}
+
+/// Returns a line for each warning, with the files that it is about.
+fn by_warning<'a>(warnings: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<String> {
+    let mut files: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (file, warning) in warnings {
+        match files.iter_mut().find(|(known, _)| *known == warning) {
             // A file may be mapped by several processes of a profile.
-            let note = format!("{file}: {warning}");
-            if !notes.contains(&note) {
-                notes.push(note);
-            }
+            Some((_, of)) if of.contains(&file) => {}
+            Some((_, of)) => of.push(file),
+            None => files.push((warning, vec![file])),
         }
     }
+    let line = |(warning, of): (&str, Vec<&str>)| match &of[..] {
+        [one] => format!("{one}: {warning}"),
+        [first, second] => format!("{first} and {second}: {warning}"),
+        [first, rest @ ..] => format!("{first} and {} other files: {warning}", rest.len()),
+        [] => warning.to_owned(),
+    };
+    files.into_iter().map(line).collect()
 }
 
 impl SymbolOptions {
@@ -358,5 +372,18 @@ fn point_at_formats(error: flamelet_formats::Error) -> flamelet_formats::Error {
             format!("{error}; `flamelet convert --help` lists the formats"),
         ),
         _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::by_warning;
+
+    #[test]
+    fn files_with_the_same_warning_share_a_line() {
+        let warnings =
+            [("a", "no names"), ("b", "no names"), ("a", "no names"), ("c", "damaged"), ("d", "no names")];
+        assert_eq!(by_warning(warnings[..3].iter().copied()), ["a and b: no names"]);
+        assert_eq!(by_warning(warnings.into_iter()), ["a and 2 other files: no names", "c: damaged"]);
     }
 }

@@ -193,6 +193,20 @@ mod tests {
         command().debug_assert();
     }
 
+    /// clap ends a line where a help text has this.
+    #[test]
+    fn no_help_text_has_a_place_that_clap_replaces() {
+        for verb in command().get_subcommands() {
+            let helps =
+                verb.get_arguments().flat_map(|argument| [argument.get_help(), argument.get_long_help()]);
+            let texts = helps.flatten().map(ToString::to_string);
+            let examples = guides().into_iter().flat_map(|(_, guide)| guide.examples.iter());
+            for text in texts.chain(examples.map(|(line, _)| (*line).to_owned())) {
+                assert!(!text.contains("{n}"), "{}: {text}", verb.get_name());
+            }
+        }
+    }
+
     #[test]
     fn every_verb_shows_examples_that_it_accepts() {
         let names: Vec<String> = command().get_subcommands().map(|verb| verb.get_name().to_owned()).collect();

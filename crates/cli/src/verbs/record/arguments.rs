@@ -58,7 +58,7 @@ pub(crate) struct Args {
     /// Leave out kernel frames
     #[arg(long)]
     pub(crate) no_kernel: bool,
-    /// Run the command this many times and merge the recordings; an output name with {n} gives each run its own file
+    /// Run the command this many times and merge the recordings; an output name with {run} gives each run its own file
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) repeat: u32,
     /// Note in the profile how much work each run does, so that comparisons can be scaled to it

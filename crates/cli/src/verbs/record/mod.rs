@@ -53,7 +53,7 @@ pub(crate) fn guide() -> Guide {
             ("flamelet record --heap -- ./service", "every allocation"),
             ("flamelet record -e syscalls:sys_enter_getrandom -- ./service", "the callers of an event"),
             (
-                "flamelet record --repeat 3 -o 'new-{n}.pb.gz' -- ./bench",
+                "flamelet record --repeat 3 -o 'new-{run}.pb.gz' -- ./bench",
                 "three files, for flamelet check --new",
             ),
             (
@@ -297,10 +297,12 @@ impl Runs {
     }
 }
 
-/// Returns the file of run `number`, if the name has a place for it: `{n}`.
+/// Returns the file of run `number`, if the name has a place for it: `{run}`, or `{n}`, which help texts cannot show (clap
+/// prints it as the end of a line).
 fn numbered(path: &Path, number: usize) -> Option<PathBuf> {
     let name = path.file_name()?.to_string_lossy();
-    name.contains("{n}").then(|| path.with_file_name(name.replace("{n}", &number.to_string())))
+    let filled = name.replace("{run}", &number.to_string()).replace("{n}", &number.to_string());
+    (filled != name).then(|| path.with_file_name(filled))
 }
 
 fn record_once(args: &Args, run: Run<'_>) -> Result<Recorded> {
