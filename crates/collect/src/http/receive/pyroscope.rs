@@ -5,10 +5,14 @@ use flamelet_remote::receive;
 
 use crate::collector::{Collector, Offered, Refused};
 
+/// The service of series that name none, as Pyroscope calls it.
+const NO_SERVICE: &str = "unspecified";
+
 /// Keeps the profiles of a push.
 pub(super) fn push(collector: &Collector, codec: Codec, body: &[u8]) -> Result<Vec<u8>, Refused> {
     for series in receive::push(codec, body)? {
-        let service = series.label("service_name").unwrap_or_default().to_owned();
+        let service =
+            series.label("service_name").filter(|name| !name.is_empty()).unwrap_or(NO_SERVICE).to_owned();
         let name = series.label("__name__").map(str::to_owned);
         let is_delta = series.label("__delta__") == Some("false");
         for profile in series.profiles {
