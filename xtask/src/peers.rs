@@ -1,8 +1,8 @@
-//! `cargo xtask tools --peers`: a receiver made of the code of Pyroscope's, Parca's and OpenTelemetry's own protocols, for
-//! the tests that push to it (`tests/tests/peers.rs`).
+//! `cargo xtask tools --peers`: Pyroscope itself with its command `profilecli`, and a receiver made of the code of
+//! Pyroscope's, Parca's and OpenTelemetry's own protocols, for the tests in `tests/tests/peers`.
 //!
-//! It takes minutes to build, so it is built only when asked for, at low priority, into the user's cache, which all clones
-//! share. `tests/peers/wire/go.mod` pins the versions.
+//! They take minutes to build, so they are built only when asked for, at low priority, into the user's cache, which all
+//! clones share. `tests/peers/wire/go.mod` pins the versions of the receiver.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,24 +10,79 @@ use std::process::Command;
 use crate::golang::Golang;
 use crate::{Failure, Outcome, run, workspace};
 
-/// Builds it, unless it is built already from the same sources.
+/// Pyroscope, whose module replaces its interface by a folder that the module does not contain: the interface is a module
+/// of its own.
+const PYROSCOPE: (&str, &str) =
+    ("github.com/grafana/pyroscope@v1.12.0", "github.com/grafana/pyroscope/api@v1.2.0");
+
+/// Builds what is not built already from the same sources.
 pub(crate) fn build(golang: &Golang) -> Outcome {
-    let (cache, sources) = (cache()?, workspace::root().join("tests/peers/wire"));
-    let (binary, stamp) = (cache.join("bin/wire"), cache.join("bin/wire.sources"));
-    let current = contents(&sources)?;
-    if binary.is_file() && std::fs::read_to_string(&stamp).is_ok_and(|built| built == current) {
+    let cache = cache()?;
+    let sources = workspace::root().join("tests/peers/wire");
+    once(&cache, "wire", &contents(&sources)?, || {
+        let mut command = go(golang, &cache, &sources, "-mod=readonly");
+        command.args(["build", "-p", "1", "-o"]).arg(cache.join("bin/wire")).arg(".");
+        run::step("building the receiver of the tests (takes minutes)", &mut command)
+    })?;
+    once(&cache, "pyroscope", &format!("{PYROSCOPE:?}"), || pyroscope(golang, &cache))
+}
+
+/// Runs `build` unless the program `name` was built from these sources.
+fn once(cache: &Path, name: &str, sources: &str, build: impl FnOnce() -> Outcome) -> Outcome {
+    let (binary, stamp) = (cache.join("bin").join(name), cache.join("bin").join(format!("{name}.sources")));
+    if binary.is_file() && std::fs::read_to_string(&stamp).is_ok_and(|built| built == sources) {
         println!("   {}: built already", binary.display());
         return Ok(());
     }
+    build()?;
+    std::fs::write(stamp, sources).map_err(failed)
+}
+
+/// Builds Pyroscope and profilecli from their modules.
+fn pyroscope(golang: &Golang, cache: &Path) -> Outcome {
+    let sources = cache.join("pyroscope");
+    let _ = std::fs::remove_dir_all(&sources);
+    std::fs::create_dir_all(&sources).map_err(failed)?;
+    copy(&module(golang, cache, PYROSCOPE.0)?, &sources)?;
+    copy(&module(golang, cache, PYROSCOPE.1)?, &sources.join("api"))?;
+    for workspace in ["go.work", "go.work.sum"] {
+        std::fs::remove_file(sources.join(workspace)).map_err(failed)?;
+    }
+    // The program last: its presence says that all is built.
+    for name in ["profilecli", "pyroscope"] {
+        let mut command = go(golang, cache, &sources, "-mod=mod");
+        command.env("GOSUMDB", "off").args(["build", "-p", "1", "-o"]).arg(cache.join("bin").join(name));
+        command.arg(format!("./cmd/{name}"));
+        run::step(&format!("building {name} (takes minutes)"), &mut command)?;
+    }
+    std::fs::remove_dir_all(sources).map_err(failed)
+}
+
+/// Downloads a module. Returns its folder.
+fn module(golang: &Golang, cache: &Path, module: &str) -> Result<PathBuf, Failure> {
+    let mut command = go(golang, cache, cache, "-mod=mod");
+    let output = command.args(["mod", "download", "-json", module]).output().map_err(failed)?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let folder = text.lines().find_map(|line| line.trim().strip_prefix("\"Dir\": \"")?.strip_suffix("\","));
+    folder.map(PathBuf::from).ok_or_else(|| Failure::failed(format!("{module} cannot be downloaded: {text}")))
+}
+
+/// Copies the contents of a folder. Go's own are read-only, the copy is not.
+fn copy(from: &Path, to: &Path) -> Outcome {
+    std::fs::create_dir_all(to).map_err(failed)?;
+    let mut command = Command::new("cp");
+    command.args(["-R", "--no-preserve=mode"]).arg(from.join(".")).arg(to);
+    run::step(&format!("copying {}", from.display()), &mut command)
+}
+
+/// Returns a call of Go at low priority, with a network: the environment of the tests is without one.
+fn go(golang: &Golang, cache: &Path, folder: &Path, flags: &str) -> Command {
     let mut command = Command::new("nice");
-    command.args(["-n", "10"]).arg(golang.go()).args(["build", "-p", "1", "-o"]).arg(&binary).arg(".");
-    command.envs(golang.environment()).current_dir(&sources);
-    // The environment of the tests is without a network; these sources come from where this machine gets Go modules.
+    command.args(["-n", "10"]).arg(golang.go());
+    command.envs(golang.environment()).current_dir(folder);
     command.env_remove("GOPROXY").envs(std::env::var_os("GOPROXY").map(|proxy| ("GOPROXY", proxy)));
-    command.env("GOFLAGS", "-mod=readonly");
-    command.env("GOPATH", cache.join("go")).env("GOCACHE", cache.join("go-cache"));
-    run::step("building the receiver of the tests (takes minutes)", &mut command)?;
-    std::fs::write(stamp, current).map_err(failed)
+    command.env("GOFLAGS", flags).env("GOPATH", cache.join("go")).env("GOCACHE", cache.join("go-cache"));
+    command
 }
 
 /// Returns the folder that the tests look into.

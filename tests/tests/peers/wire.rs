@@ -1,21 +1,19 @@
 //! What flamelet sends, received by the code of the receivers' own protocols: Pyroscope's Connect handlers, Parca's gRPC
 //! services, and the OpenTelemetry collector's decoder (`tests/peers/wire`).
-//!
-//! `cargo xtask tools --peers` builds that program; where it is not built, these tests are skipped, and say so.
 
 use flamelet::{History, Profiler, Push};
-use flamelet_profile::{Budget, Limits, Profile, pprof};
+use flamelet_profile::{Budget, Limits, pprof};
 use flamelet_store::{Query, Reader};
 use flamelet_tests::programs::run_flamelet;
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
-const DEADLINE: Duration = Duration::from_secs(180);
+use super::{DEADLINE, peer, stacks};
 
 /// The receiver, which ends with the test.
 struct Wire {
@@ -27,13 +25,7 @@ struct Wire {
 impl Wire {
     /// Starts it, or says that the test is skipped.
     fn start() -> Option<Self> {
-        let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
-        let program = home.join(".cache/flamelet/peers/bin/wire");
-        if !program.is_file() {
-            flamelet_test_support::skip!("the peers are not built (`cargo xtask tools --peers` builds them)");
-            return None;
-        }
-        let mut child = Command::new(program).stdout(Stdio::piped()).spawn().expect("it starts");
+        let mut child = Command::new(peer("wire")?).stdout(Stdio::piped()).spawn().expect("it starts");
         let (sender, lines) = mpsc::channel();
         let output = BufReader::new(child.stdout.take().expect("a pipe"));
         std::thread::spawn(move || {
@@ -62,22 +54,6 @@ impl Drop for Wire {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// Returns the values of a column by the names of the frames, from the root.
-fn stacks(profile: &Profile, column: usize) -> BTreeMap<String, i64> {
-    let mut stacks = BTreeMap::new();
-    for sample in profile.samples() {
-        let mut names: Vec<&str> = Vec::new();
-        for &location in profile.stack(sample.stack).iter().rev() {
-            let lines = profile.lines(location).iter().rev();
-            names
-                .extend(lines.filter_map(|line| Some(profile.string(profile.function(line.function?).name))));
-        }
-        *stacks.entry(names.join(";")).or_default() += sample.values[column];
-    }
-    stacks.retain(|_, value| *value != 0);
-    stacks
 }
 
 #[test]
@@ -144,7 +120,7 @@ fn a_service_is_understood() {
     assert!(lines.iter().any(|line| line.starts_with("otlp-sample ") && line.contains("spin_for_peers")));
 }
 
-fn total_on_disk(folder: &Path) -> i64 {
+pub(super) fn total_on_disk(folder: &Path) -> i64 {
     let query = Query::new("cpu", i64::MIN, i64::MAX);
     let reader = Reader::open(folder).expect("a history");
     let read = reader.profile(&query, &Budget::new(Limits::SERVICE)).expect("read");
@@ -152,7 +128,7 @@ fn total_on_disk(folder: &Path) -> i64 {
 }
 
 #[inline(never)]
-fn spin_for_peers(duration: Duration) {
+pub(super) fn spin_for_peers(duration: Duration) {
     let end = Instant::now() + duration;
     let mut state = 1u64;
     while Instant::now() < end {
