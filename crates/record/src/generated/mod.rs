@@ -155,6 +155,25 @@ impl GeneratedCode {
     }
 }
 
+/// Reads any bytes as each kind of list, for the fuzzer.
+///
+/// # Panics
+///
+/// If they take more memory than is allowed.
+#[doc(hidden)]
+pub fn fuzz_generated(bytes: &[u8]) {
+    const ROOM: usize = 1 << 16;
+    let mut list = List::new(ROOM);
+    perf_map::functions(bytes, &mut list);
+    let _ = jitdump::functions(bytes, &mut list);
+    assert!(list.functions.capacity() * size_of::<Function>() <= ROOM, "{}", list.functions.capacity());
+    let code = GeneratedCode::new(list);
+    let starts: Vec<u64> = code.functions.iter().map(|function| function.start).collect();
+    for start in starts {
+        let _ = code.name(start);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
