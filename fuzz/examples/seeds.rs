@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use flamelet_formats::{Format, FormatOptions, read, write};
-use flamelet_fuzz::{DEBUG_SECTIONS, joined, words};
+use flamelet_fuzz::{DEBUG_SECTIONS, TEXT, joined, words};
 use flamelet_preload_ledger::{Header, MAGIC};
 use flamelet_profile::ProfileBuilder;
 
@@ -23,6 +23,94 @@ fn main() {
     ledgers();
     texts();
     history();
+    received();
+    generated();
+    go();
+}
+
+/// What senders send: the first byte is the kind of the message.
+fn received() {
+    let pushed: [&[u8]; 2] = [
+        b"\x0a\x17\x0a\x0c\x0a\x03job\x12\x05a b c\x12\x07\x0a\x01p\x12\x02id",
+        br#"{"series":[{"labels":[{"name":"a","value":"b"}],"samples":[{"rawProfile":"aGk=","ID":"7"}]}]}"#,
+    ];
+    let written: [&[u8]; 2] = [
+        b"\x12\x15\x0a\x0e\x0a\x0c\x0a\x03job\x12\x05a b c\x12\x03\x0a\x01p",
+        br#"{"series":[{"labels":{"labels":[{"name":"job","value":"b"}]},"samples":[{"rawProfile":"aGk="}]}]}"#,
+    ];
+    for (name, kind) in [("read-otlp", 4), ("read-otlp-json", 5)] {
+        let seed = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(name).join("seed-written");
+        put("receive", name, &[&[kind], &*std::fs::read(seed).expect("a seed")].concat());
+    }
+    let others: [(&str, &[u8]); 4] = [
+        ("grpc", b"\x06\0\0\0\0\x02hi\x80\0\0\0\x10grpc-status: 0\r\n"),
+        ("ingest", b"\x08name=shop.cpu{region=eu}&from=1700000000&until=now&format=folded&sampleRate=99"),
+        ("grpc-answer", b"\x0a\xc8\0\x80\0\0\0\x0egrpc-status: 3"),
+        ("partial", b"\x0a\xc8\0\x0a\x07\x08\x01\x12\x03bad"),
+    ];
+    for (name, kind, bodies) in [("push", 0, pushed), ("write", 2, written)] {
+        for (codec, body) in bodies.iter().enumerate() {
+            put("receive", &format!("{name}-{codec}"), &[&[kind + codec as u8], *body].concat());
+        }
+    }
+    others.iter().for_each(|(name, bytes)| put("receive", name, bytes));
+}
+
+/// The lists of code that runtimes generate.
+fn generated() {
+    put("generated", "perf-map", b"1000 20 first\n0x2000 10 a b c\nnonsense\n3000 zz f\n");
+    let record = |kind: u32, body: &[u8]| {
+        let size = 16 + body.len() as u32;
+        [&kind.to_le_bytes()[..], &size.to_le_bytes(), &[0; 8], body].concat()
+    };
+    let numbers =
+        |numbers: &[u64]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>();
+    let mut list = [0x4A69_5444u32, 1, 40].iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+    list.resize(40, 0);
+    list.extend(record(0, &[&numbers(&[0, 0x1000, 0x1000, 4, 1])[..], b"first\0\xc3\xc3\xc3\xc3"].concat()));
+    list.extend(record(2, &[0xff; 20]));
+    list.extend(record(1, &numbers(&[0, 0x9000, 0x1000, 0x9000, 4, 1])));
+    put("generated", "jitdump", &list);
+}
+
+/// The tables of a Go program with three functions, by 1.16 and by 1.20.
+fn go() {
+    let names = &b"\0_rt0_amd64_linux\0main.f\0main.g\0"[..];
+    let units = &[0, 0, 0, 0, 10, 0, 0, 0][..];
+    let files = &b"/src/a.go\0/src/b.go\0"[..];
+    let values = &[0, 16, 8, 2, 8, 164, 1, 16, 0, 2, 16, 2, 16, 0, 42, 16, 0, 2, 16, 0][..];
+    let records = [(1u32, 17u32, 17u32, 1u32), (18, 9, 1, 5), (25, 17, 14, 19)];
+    let entries = [0u64, 0x10, 0x30, 0x40];
+    for (version, magic, field) in [("116", 0xffff_fffau32, 8), ("120", 0xffff_fff1, 4)] {
+        let address = |entry: u64| match field {
+            8 => (TEXT.start + entry).to_le_bytes().to_vec(),
+            _ => (entry as u32).to_le_bytes().to_vec(),
+        };
+        let mut table = [&magic.to_le_bytes()[..], &[0, 0, 1, 8]].concat();
+        table.extend([3u64, 2].iter().flat_map(|number| number.to_le_bytes()));
+        if field == 4 {
+            table.extend(TEXT.start.to_le_bytes());
+        }
+        let mut offset = table.len() + 5 * 8;
+        for part in [names, units, files, values, &[]] {
+            table.extend((offset as u64).to_le_bytes());
+            offset += part.len();
+        }
+        table.extend([names, units, files, values].concat());
+        for (at, &entry) in entries.iter().enumerate() {
+            table.extend(address(entry));
+            if at < records.len() {
+                let offset = ((2 * records.len() + 1) * field + at * (field + 40)) as u64;
+                table.extend(&offset.to_le_bytes()[..field]);
+            }
+        }
+        for (&(name, files, lines, start_line), &entry) in records.iter().zip(&entries) {
+            table.extend(address(entry));
+            let fields = [name, 0, 0, 0, files, lines, 0, 0, start_line, 0];
+            fields.iter().for_each(|field| table.extend(field.to_le_bytes()));
+        }
+        put("go", version, &table);
+    }
 }
 
 /// The bodies of the records of a history.

@@ -44,8 +44,20 @@ fn a_daemon_lives_beside_the_interval_timer() {
 /// All files that a service links, except the one that starts threads.
 #[test]
 fn no_thread_of_ours_is_started_in_another_way() {
-    const CRATES: [&str; 9] =
-        ["capture", "flamelet", "preload", "preload-cpu", "profile", "report", "symbol", "unwind", "view"];
+    const CRATES: [&str; 12] = [
+        "capture",
+        "flamelet",
+        "preload",
+        "preload-cpu",
+        "preload-ledger",
+        "profile",
+        "remote",
+        "report",
+        "store",
+        "symbol",
+        "unwind",
+        "view",
+    ];
     const THE_WAY: &str = "unwind/src/live/spawn.rs";
     const ONLY_IN_TESTS: &str = "capture/src/cpu/model.rs";
     const OTHER_WAYS: [&str; 5] =
@@ -54,22 +66,45 @@ fn no_thread_of_ours_is_started_in_another_way() {
     let files: Vec<PathBuf> =
         CRATES.iter().flat_map(|name| rust_files(&crates.join(name).join("src"))).collect();
     assert!(files.iter().any(|file| file.ends_with(THE_WAY)), "{files:?}");
-    let is_wrong = |line: &str| OTHER_WAYS.iter().any(|way| line.contains(way));
+    let is_wrong = |line: &&str| OTHER_WAYS.iter().any(|way| line.contains(way));
     let may_not = |file: &&PathBuf| !file.ends_with(THE_WAY) && !file.ends_with(ONLY_IN_TESTS);
     let wrong: Vec<String> = (files.iter().filter(may_not))
         .flat_map(|file| {
             let text = std::fs::read_to_string(file).expect("a file of the project");
-            let outside_tests = text.lines().take_while(|line| !is_start_of_tests(line));
-            let wrong = outside_tests.filter(|line| !line.trim_start().starts_with("//") && is_wrong(line));
+            let lines = outside_tests(&text).into_iter();
+            let wrong = lines.filter(|line| !line.trim_start().starts_with("//")).filter(is_wrong);
             wrong.map(|line| format!("{}: {}", file.display(), line.trim())).collect::<Vec<_>>()
         })
         .collect();
     assert!(wrong.is_empty(), "use own_threads::spawn: {wrong:#?}");
 }
 
-/// Tests come last in a file.
-fn is_start_of_tests(line: &str) -> bool {
-    line.starts_with("#[cfg(test)]") || line.starts_with("#[cfg(all(test")
+/// Returns the lines of a file without those of modules that only tests have.
+fn outside_tests(text: &str) -> Vec<&str> {
+    let mut outside = Vec::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        if !line.starts_with("#[cfg(test)]") && !line.starts_with("#[cfg(all(test") {
+            outside.push(line);
+            continue;
+        }
+        let item = lines.by_ref().find(|line| !line.starts_with("#[")).unwrap_or_default();
+        let is_module = item.split_whitespace().any(|word| word == "mod") && item.ends_with('{');
+        if is_module && lines.by_ref().all(|line| line != "}") {
+            panic!("the end of {item} is missing");
+        }
+        if !is_module {
+            outside.push(item);
+        }
+    }
+    outside
+}
+
+#[test]
+fn only_modules_of_tests_are_left_out() {
+    let text = "one\n#[cfg(test)]\nuse two;\n#[cfg(test)]\n#[allow(x)]\npub(crate) mod faults {\n    three\n}\nfour\n\
+                #[cfg(all(test, unix))]\nmod tests {\n    five\n    }\n}";
+    assert_eq!(outside_tests(text), ["one", "use two;", "four"]);
 }
 
 fn rust_files(folder: &Path) -> Vec<PathBuf> {

@@ -1,11 +1,11 @@
 //! Locks that a panic does not poison, and that the child of a fork does not find locked.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-#[cfg(feature = "http")]
+#[cfg(any(feature = "http", feature = "tracing"))]
 use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 #[cfg(target_os = "linux")]
-use flamelet_capture::fork::PerProcess;
+pub(crate) use flamelet_capture::fork::PerProcess;
 use flamelet_capture::own_threads::unseen;
 
 /// Locks `mutex`. The data it guards is consistent after every statement, so a panic of another thread is no reason
@@ -38,12 +38,12 @@ impl<T: Send> Default for ProcessMutex<T> {
 }
 
 /// A value behind a lock for many readers, one for each process, for what is read all the time.
-#[cfg(feature = "http")]
+#[cfg(any(feature = "http", feature = "tracing"))]
 pub(crate) struct ProcessRwLock<T> {
     made: PerProcess<RwLock<T>>,
 }
 
-#[cfg(feature = "http")]
+#[cfg(any(feature = "http", feature = "tracing"))]
 impl<T: Default + Send + Sync> ProcessRwLock<T> {
     /// Waiting for it is flamelet's own, and not in the service's lock profiles.
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, T> {
@@ -59,7 +59,7 @@ impl<T: Default + Send + Sync> ProcessRwLock<T> {
     }
 }
 
-#[cfg(feature = "http")]
+#[cfg(any(feature = "http", feature = "tracing"))]
 impl<T: Send + Sync> Default for ProcessRwLock<T> {
     fn default() -> Self {
         Self { made: PerProcess::new() }
@@ -68,11 +68,11 @@ impl<T: Send + Sync> Default for ProcessRwLock<T> {
 
 /// Nothing samples on other systems, and those that have no fork need no more.
 #[cfg(not(target_os = "linux"))]
-struct PerProcess<T>(std::sync::OnceLock<T>);
+pub(crate) struct PerProcess<T>(std::sync::OnceLock<T>);
 
 #[cfg(not(target_os = "linux"))]
 impl<T> PerProcess<T> {
-    const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self(std::sync::OnceLock::new())
     }
 
@@ -80,8 +80,8 @@ impl<T> PerProcess<T> {
         self.0.get_or_init(|| make(false))
     }
 
-    #[cfg(feature = "http")]
-    fn get_quick(&self, make: impl FnOnce(bool) -> T) -> &T {
+    #[cfg(any(feature = "http", feature = "tracing"))]
+    pub(crate) fn get_quick(&self, make: impl FnOnce(bool) -> T) -> &T {
         self.get(make)
     }
 }

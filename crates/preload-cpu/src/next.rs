@@ -1,28 +1,52 @@
 //! Finds the functions of the C library that this one replaces.
 
-use std::ffi::CStr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::ffi::{CStr, c_void};
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// The C library's function behind one of ours.
-pub(crate) struct Next {
-    address: AtomicUsize,
+/// The C library's function behind one of ours, which has the type `F`.
+pub(crate) struct Next<F> {
+    address: AtomicPtr<c_void>,
     name: &'static CStr,
+    function: PhantomData<F>,
 }
 
-impl Next {
-    pub(crate) const fn new(name: &'static CStr) -> Self {
-        Self { address: AtomicUsize::new(0), name }
+impl<F: Copy> Next<F> {
+    /// # Safety
+    /// The C library's function of this name must have the type `F`.
+    pub(crate) const unsafe fn new(name: &'static CStr) -> Self {
+        const { assert!(size_of::<F>() == size_of::<*mut c_void>(), "a function pointer") };
+        Self { address: AtomicPtr::new(std::ptr::null_mut()), name, function: PhantomData }
     }
 
-    /// Returns its address, looked up by the first call, which the loader or the C library makes before `main`.
-    pub(crate) fn address(&self) -> usize {
-        let known = self.address.load(Ordering::Relaxed);
-        if known != 0 {
-            return known;
+    /// Returns it, looked up by the first call, which the loader or the C library makes before `main`. `None` where no
+    /// library behind this one has it, as in a program that is linked with its C library.
+    pub(crate) fn function(&self) -> Option<F> {
+        let mut known = self.address.load(Ordering::Relaxed);
+        if known.is_null() {
+            // SAFETY: the name is a C string.
+            known = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+            self.address.store(known, Ordering::Relaxed);
         }
-        // SAFETY: the name is a C string.
-        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) } as usize;
-        self.address.store(found, Ordering::Relaxed);
-        found
+        // SAFETY: not null; `dlsym` returned it as the function of that name, which has this type, says `new`.
+        (!known.is_null()).then(|| unsafe { std::mem::transmute_copy::<*mut c_void, F>(&known) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_function_that_is_not_there_is_none() {
+        type Number = unsafe extern "C" fn() -> libc::pid_t;
+        // SAFETY: the type is that of the C function.
+        static KNOWN: Next<Number> = unsafe { Next::new(c"getpid") };
+        // SAFETY: there is no such function.
+        static MISSING: Next<Number> = unsafe { Next::new(c"flamelet_has_no_such_function") };
+        let function = KNOWN.function().expect("a function of the C library");
+        // SAFETY: it has no terms.
+        assert_eq!(unsafe { function() }, std::process::id() as libc::pid_t);
+        assert!(MISSING.function().is_none());
     }
 }

@@ -37,10 +37,21 @@ type Sigaction = unsafe extern "C" fn(c_int, *const libc::sigaction, *mut libc::
 type Signal = unsafe extern "C" fn(c_int, libc::sighandler_t) -> libc::sighandler_t;
 type Mask = unsafe extern "C" fn(c_int, *const libc::sigset_t, *mut libc::sigset_t) -> c_int;
 
-static SIGACTION: Next = Next::new(c"sigaction");
-static SIGNAL_FUNCTION: Next = Next::new(c"signal");
-static SIGPROCMASK: Next = Next::new(c"sigprocmask");
-static PTHREAD_SIGMASK: Next = Next::new(c"pthread_sigmask");
+// SAFETY: the C functions of these names have these types.
+static SIGACTION: Next<Sigaction> = unsafe { Next::new(c"sigaction") };
+// SAFETY: the same.
+static SIGNAL_FUNCTION: Next<Signal> = unsafe { Next::new(c"signal") };
+// SAFETY: the same.
+static SIGPROCMASK: Next<Mask> = unsafe { Next::new(c"sigprocmask") };
+// SAFETY: the same.
+static PTHREAD_SIGMASK: Next<Mask> = unsafe { Next::new(c"pthread_sigmask") };
+
+/// Returns -1, with `errno` saying that the function does not exist.
+fn missing() -> c_int {
+    // SAFETY: this thread's own.
+    unsafe { *libc::__errno_location() = libc::ENOSYS };
+    -1
+}
 
 /// Like the C function of this name.
 ///
@@ -62,8 +73,9 @@ pub(crate) unsafe extern "C" fn sigaction(
             return 0;
         }
     }
-    // SAFETY: the C function of this name has this type, and the caller keeps to its terms.
-    unsafe { std::mem::transmute::<usize, Sigaction>(SIGACTION.address())(signal, new, old) }
+    let Some(next) = SIGACTION.function() else { return missing() };
+    // SAFETY: the caller keeps to the function's terms.
+    unsafe { next(signal, new, old) }
 }
 
 /// Like the C function of this name.
@@ -81,8 +93,12 @@ pub(crate) unsafe extern "C" fn signal(signal: c_int, handler: libc::sighandler_
             return before.sa_sigaction;
         }
     }
-    // SAFETY: the C function of this name has this type, and the caller keeps to its terms.
-    unsafe { std::mem::transmute::<usize, Signal>(SIGNAL_FUNCTION.address())(signal, handler) }
+    let Some(next) = SIGNAL_FUNCTION.function() else {
+        missing();
+        return libc::SIG_ERR;
+    };
+    // SAFETY: the caller keeps to the function's terms.
+    unsafe { next(signal, handler) }
 }
 
 /// Like the C function of this name.
@@ -95,8 +111,9 @@ pub(crate) unsafe extern "C" fn sigprocmask(
     new: *const libc::sigset_t,
     old: *mut libc::sigset_t,
 ) -> c_int {
+    let Some(next) = SIGPROCMASK.function() else { return missing() };
     // SAFETY: as the caller says.
-    unsafe { change_mask(&SIGPROCMASK, how, new, old) }
+    unsafe { change_mask(next, how, new, old) }
 }
 
 /// Like the C function of this name.
@@ -109,19 +126,13 @@ pub(crate) unsafe extern "C" fn pthread_sigmask(
     new: *const libc::sigset_t,
     old: *mut libc::sigset_t,
 ) -> c_int {
+    let Some(next) = PTHREAD_SIGMASK.function() else { return libc::ENOSYS };
     // SAFETY: as the caller says.
-    unsafe { change_mask(&PTHREAD_SIGMASK, how, new, old) }
+    unsafe { change_mask(next, how, new, old) }
 }
 
 /// Blocks what the program wants, except for the sampler's signal.
-unsafe fn change_mask(
-    next: &Next,
-    how: c_int,
-    new: *const libc::sigset_t,
-    old: *mut libc::sigset_t,
-) -> c_int {
-    // SAFETY: the C functions of these names have this type.
-    let next = unsafe { std::mem::transmute::<usize, Mask>(next.address()) };
+unsafe fn change_mask(next: Mask, how: c_int, new: *const libc::sigset_t, old: *mut libc::sigset_t) -> c_int {
     // SAFETY: null or valid, as the caller says.
     let Some(mut wanted) =
         (unsafe { new.as_ref() }).copied().filter(|_| is_taken() && how != libc::SIG_UNBLOCK)

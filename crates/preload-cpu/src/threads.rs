@@ -20,7 +20,8 @@ type Work = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 type Create =
     unsafe extern "C" fn(*mut libc::pthread_t, *const libc::pthread_attr_t, Work, *mut c_void) -> c_int;
 
-static PTHREAD_CREATE: Next = Next::new(c"pthread_create");
+// SAFETY: the C function of this name has this type.
+static PTHREAD_CREATE: Next<Create> = unsafe { Next::new(c"pthread_create") };
 
 /// What a new thread does.
 struct Start {
@@ -39,8 +40,7 @@ pub(crate) unsafe extern "C" fn pthread_create(
     work: Work,
     argument: *mut c_void,
 ) -> c_int {
-    // SAFETY: the C function of this name has this type.
-    let create = unsafe { std::mem::transmute::<usize, Create>(PTHREAD_CREATE.address()) };
+    let Some(create) = PTHREAD_CREATE.function() else { return libc::EAGAIN };
     if !IS_SAMPLED.load(Ordering::Acquire) || own_threads::is_spawning() {
         // SAFETY: the caller keeps to the function's terms.
         return unsafe { create(thread, attributes, work, argument) };

@@ -39,6 +39,7 @@ pub mod protobuf;
 mod regroup;
 mod rows;
 mod strings;
+pub mod terminal;
 pub mod timeline;
 mod timeline_values;
 pub mod trend;

@@ -63,6 +63,8 @@ mod sys;
 
 pub use collect::{Latencies, SyscallStats};
 pub use flamelet_profile::{Error, ErrorKind, Result};
+#[doc(hidden)]
+pub use generated::fuzz_generated;
 pub use options::{Checkpoint, Completion, RecordOptions, Save, Target};
 pub use processes::signal;
 pub use recording::{CommandEnd, Recorded, RunningCommand};

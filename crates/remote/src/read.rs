@@ -4,6 +4,7 @@
 //! `pyroscope+https://` and `parca+https://` over TLS.
 
 use flamelet_profile::protobuf::{FieldValue, Fields, MessageWriter};
+use flamelet_profile::terminal::one_line;
 use flamelet_profile::{Error, ErrorKind, Result, moment};
 
 use crate::push::{Protocol, frame};
@@ -136,8 +137,7 @@ impl Stored {
             rest.get(..length).filter(|_| head[0] == 0)
         });
         let Some(content) = content else {
-            let text: String =
-                String::from_utf8_lossy(&body).chars().filter(|c| !c.is_control()).take(300).collect();
+            let text = one_line(&String::from_utf8_lossy(&body), 300);
             return Err(Error::new(ErrorKind::NotFound, format!("the server has no such profile: {text}")));
         };
         let mut fields = Fields::new(content);

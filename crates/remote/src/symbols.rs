@@ -8,6 +8,7 @@
 use std::io::{self, Read, Write};
 
 use flamelet_profile::protobuf::{FieldValue, Fields, MessageWriter};
+use flamelet_profile::terminal::one_line;
 use flamelet_profile::{Error, Result};
 
 use crate::push::{Protocol, frame};
@@ -166,7 +167,7 @@ fn content(protocol: Protocol, answer: &[u8]) -> Result<&[u8]> {
 }
 
 fn shown(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).chars().filter(|c| !c.is_control()).take(300).collect()
+    one_line(&String::from_utf8_lossy(bytes), 300)
 }
 
 fn each_field<'a>(message: &'a [u8], mut each: impl FnMut(u32, FieldValue<'a>)) -> Result<()> {

@@ -76,12 +76,24 @@ impl Collector {
 
     /// Ends it as a person or systemd does.
     pub(crate) fn end(mut self) {
+        self.terminate();
+        assert!(self.child.wait().expect("it ends").success());
+    }
+
+    /// Ends it, and returns its peak memory in bytes.
+    pub(crate) fn end_with_peak(self) -> u64 {
+        self.terminate();
+        let (status, peak) = flamelet_tests::peak::wait(self.child.id());
+        assert!(status.success(), "{status}");
+        peak
+    }
+
+    fn terminate(&self) {
         let pid = i32::try_from(self.child.id()).expect("a process id");
         // SAFETY: it is our child and has not been waited for.
         #[allow(unsafe_code, reason = "std sends only SIGKILL")]
         let sent = unsafe { libc::kill(pid, libc::SIGTERM) };
         assert_eq!(sent, 0);
-        assert!(self.child.wait().expect("it ends").success());
     }
 
     pub(crate) fn kill(mut self) {

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use flamelet_profile::{LabelSetId, Line, Profile, ProfileBuilder, pprof};
 use flamelet_remote::push::{OTLP_PATH, PARCA_PATH, PYROSCOPE_PATH, Protocol, Series};
 use flamelet_remote::receive::otlp::EXPORT_PATH;
+use flamelet_remote::receive::parca::GATEWAY_PATHS;
 use flamelet_test_support::skip;
 use flamelet_tests::programs::run_flamelet;
 use serde_json::{Value, json};
@@ -426,4 +427,24 @@ fn the_client_of_grpc_sends_by_each_protocol() {
     assert_eq!(status, 200, "HTTP/1.1 on the same port");
     assert!(String::from_utf8_lossy(&list).starts_with("flamelet collect: 4 services"));
     collector.end();
+}
+
+/// Labels without text have two bytes in a message and 48 in memory: 15 MB of them took 420 MB.
+#[test]
+fn a_push_of_empty_labels_stays_within_the_budget() {
+    const MOST: u64 = 280_000_000;
+    let folder = tempfile::tempdir().expect("a folder");
+    let collector = Collector::start(&folder.path().join("store"), &[]);
+    // 2,000 bytes, as a series of a push and as a set of labels in a series of a raw write.
+    let labels = [0x0a, 0].repeat(1000);
+    let pyroscope = [&[0x0a, 0xd0, 15][..], &labels].concat().repeat(7500);
+    let parca = [&[0x12, 0xd3, 15, 0x0a, 0xd0, 15][..], &labels].concat().repeat(7500);
+    for (path, body) in [(PYROSCOPE_PATH, pyroscope), (GATEWAY_PATHS[0], parca)] {
+        let (status, answer) = collector.send(&post(path, "application/proto"), &body);
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(status == 413 || status == 429, "{path}: {status}, {answer}");
+        assert!(answer.contains("memory"), "{path}: {answer}");
+    }
+    let peak = collector.end_with_peak();
+    assert!(peak < MOST, "{} MB", peak / 1_000_000);
 }

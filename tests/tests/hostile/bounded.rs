@@ -5,7 +5,7 @@ use std::path::Path;
 use flamelet_tests::confined::assert_refused;
 use flamelet_tests::mutate::{Random, mutated};
 use flamelet_tests::peak::peak_memory;
-use flamelet_tests::programs::{Answer, command, flamelet};
+use flamelet_tests::programs::{Answer, command, flamelet, run_flamelet};
 use flamelet_tests::{profiles, synthetic, wire};
 
 use super::bombs;
@@ -61,6 +61,12 @@ fn without_a_word_the_budget_is_a_gibibyte() {
         assert!(peak <= 1024 * MIB + BESIDES, "{}: {} MB", bomb.name, peak / 1_000_000);
         assert_refused(&answer, &file);
     }
+    // pprof's command line has no option for it.
+    let bomb = bombs::worst()[1]();
+    let file = profiles::written(&format!("pprof-{}", bomb.name), || bomb.bytes);
+    let (answer, peak) = peak_memory(HELPER, command(flamelet()).args(["pprof", "-top"]).arg(&file), "pprof");
+    assert!(peak <= 1024 * MIB + BESIDES, "pprof -top: {} MB", peak / 1_000_000);
+    assert_eq!(answer.status, Some(2), "{}", answer.stderr);
 }
 
 /// The error names which of the two budgets ran out.
@@ -96,30 +102,81 @@ fn damaged_files_stay_within_the_budget() {
     }
 }
 
-/// Every verb that reads profiles accepts `--max-memory`, with the usual units.
+/// Verbs without `--max-memory`, and why.
+const WITHOUT_A_BUDGET: [(&str, &str); 13] = [
+    ("requests", "reads no profile but an answer of a service, of 256 MiB at most"),
+    ("tasks", "reads no profile but an answer of a service, of 256 MiB at most"),
+    ("collect", "has limits of its own"),
+    ("symbols", "reads the user's own binary"),
+    ("record", "reads no profile"),
+    ("run", "reads what the tool that it runs has just written, within the default"),
+    ("doctor", "reads no profile"),
+    ("recover", "reads the user's own recovery file, which has a fixed size"),
+    ("demo", "reads no profile"),
+    ("pprof", "has pprof's options only; the default is tested below"),
+    ("completions", "reads no profile"),
+    ("man", "reads no profile"),
+    ("help", "reads no profile"),
+];
+
+/// Returns the verbs that `flamelet --help` lists.
+fn verbs() -> Vec<String> {
+    let help = run_flamelet(["--help"]).stdout;
+    let list =
+        help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    let names = list.filter_map(|line| line.strip_prefix("  ")).filter(|line| !line.starts_with(' '));
+    names.filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
+}
+
+/// Returns the arguments with which a verb reads a file; `None` if it does not read files by itself.
+fn reading(verb: &str, file: &str) -> Option<Vec<String>> {
+    let out =
+        |ending: &str| profiles::scratch().join(format!("bounded-{verb}{ending}")).display().to_string();
+    let words = match verb {
+        // Saves what a service sends as it is, within its limit.
+        "fetch" => return None,
+        // Opens files when it is asked about them, by its protocol.
+        "mcp" => return None,
+        "peek" | "list" | "disasm" => vec![".".to_owned(), file.to_owned()],
+        "diff" | "check" => vec![file.to_owned(), file.to_owned()],
+        "graph" | "flame" => vec![file.to_owned(), "-o".to_owned(), out(".svg")],
+        "proto" | "topproto" | "merge" | "convert" | "symbolize" => {
+            vec![file.to_owned(), "-o".to_owned(), out(".pb.gz")]
+        }
+        "view" => vec![file.to_owned(), "--no-browser".to_owned()],
+        "push" => {
+            let to = ["--to", "http://127.0.0.1:1", "--service", "x"].map(str::to_owned);
+            [vec![file.to_owned()], to.to_vec()].concat()
+        }
+        _ => vec![file.to_owned()],
+    };
+    Some(words)
+}
+
+/// Every verb that reads profiles accepts `--max-memory`, with the usual units, and stays within it.
 #[test]
 fn every_verb_that_reads_takes_a_budget() {
     let wide = profiles::wide();
-    for verb in [
-        "top",
-        "tree",
-        "traces",
-        "tags",
-        "raw",
-        "info",
-        "merge",
-        "flame",
-        "diff",
-        "check",
-        "convert",
-        "symbolize",
-        "view",
-    ] {
-        let answer = flamelet_tests::programs::run_flamelet([verb, "--help"]);
-        assert!(answer.stdout.contains("--max-memory <SIZE>"), "{verb}: {}", answer.stdout);
+    let bomb = bombs::OUT_OF_MEMORY();
+    let file = profiles::written(&format!("verbs-{}", bomb.name), || bomb.bytes);
+    let verbs = verbs();
+    assert!(verbs.len() > 30 && verbs.contains(&"mcp".to_owned()), "{verbs:?}");
+    for verb in &verbs {
+        let has_budget = run_flamelet([verb, "--help"]).stdout.contains("--max-memory <SIZE>");
+        let is_without = WITHOUT_A_BUDGET.iter().any(|(without, _)| without == verb);
+        assert!(has_budget != is_without, "{verb}: either --max-memory, or a reason in the list");
+        let Some(words) = reading(verb, file.to_str().expect("UTF-8")).filter(|_| has_budget) else {
+            continue;
+        };
+        let mut run = command(flamelet());
+        run.args([verb, "--max-memory", "32M"]).args(&words);
+        let (answer, peak) = peak_memory(HELPER, &run, &format!("verb-{verb}"));
+        assert!(peak <= 32 * MIB + BESIDES, "{verb}: {} MB; {}", peak / 1_000_000, answer.stderr);
+        assert_eq!(answer.status, Some(2), "{verb}: {}", answer.stderr);
+        assert!(answer.stderr.contains("allowed 32 MiB of memory"), "{verb}: {}", answer.stderr);
     }
     for (size, status) in [("1", 0), ("512M", 0), ("0.5GiB", 0), ("1k", 2), ("much", 2), ("0", 2)] {
-        let answer = flamelet_tests::programs::run_flamelet([
+        let answer = run_flamelet([
             "top".as_ref(),
             "--max-memory".as_ref(),
             std::ffi::OsStr::new(size),

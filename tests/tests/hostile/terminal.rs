@@ -1,6 +1,7 @@
 //! Names with control characters: they are shown escaped, and have no effect on the terminal.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::Stdio;
 
@@ -83,6 +84,48 @@ fn reports_show_what_a_terminal_would_obey() {
     ] {
         assert_tame(words, &run_flamelet(words));
     }
+}
+
+/// A service that answers every request with its names, which are evil, as text or as JSON.
+fn evil_service() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = format!("http://{}", listener.local_addr().expect("its address"));
+    let sum = "\"count\": 1, \"wall_ns\": 1, \"cpu_ns\": 1, \"blocked_ns\": 0, \"awaiting_ns\": 0, \"runnable_ns\": 0";
+    let name = |name: &str| serde_json::to_string(&evil(name)).expect("JSON");
+    let requests = format!(
+        "{{\"routes\": [{{\"route\": {}, \"method\": {}, {sum}, \"errors\": 0, \"cancelled\": 0, \"p50_ns\": 1, \
+         \"p90_ns\": 1, \"p99_ns\": 1, \"max_ns\": 1, \"slowest\": {{{sum}}}}}]}}",
+        name("/route\nfake"),
+        name("GET"),
+    );
+    let tasks = evil("goroutine 1 [sleep]:\nmain.main()\n");
+    std::thread::spawn(move || {
+        for mut connection in listener.incoming().flatten() {
+            let mut line = String::new();
+            let _ = BufReader::new(&mut connection).read_line(&mut line);
+            let body = if line.contains("/requests") { &requests } else { &tasks };
+            let head =
+                format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
+            let _ = connection.write_all(&[head.as_bytes(), body.as_bytes()].concat());
+        }
+    });
+    address
+}
+
+#[test]
+fn what_a_service_says_is_shown() {
+    let service = evil_service();
+    for verb in ["tasks", "requests"] {
+        let answer = run_flamelet([verb, &service]);
+        assert_eq!(answer.status, Some(0), "{verb}: {}", answer.stderr);
+        assert_tame(&[verb], &answer);
+        assert!(answer.stdout.contains("\\x1b]0;owned\\x07"), "{verb} shows it:\n{answer:?}");
+    }
+    let answer = run_flamelet(["requests", &service]);
+    assert!(answer.stdout.contains("/route\\nfake"), "a route is one row: {}", answer.stdout);
+    let exact = run_flamelet(["requests", "--json", &service]).stdout;
+    let exact: serde_json::Value = serde_json::from_str(&exact).expect("JSON");
+    assert_eq!(exact["routes"][0]["method"], evil("GET").as_str());
 }
 
 #[test]

@@ -82,7 +82,7 @@ fn as_of_now(name: &str, folder: &Path) -> PathBuf {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
     profile.header.time_nanos = i64::try_from(now.as_nanos()).expect("before 2262");
     let path = folder.join(format!("{name}.pb.gz"));
-    std::fs::write(&path, pprof::write_gzip(&profile).expect("encoded")).expect("written");
+    pprof::write_gzip(&profile, std::fs::File::create(&path).expect("created")).expect("written");
     path
 }
 

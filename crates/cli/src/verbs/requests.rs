@@ -68,10 +68,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let answer: Answer = serde_json::from_slice(&bytes).map_err(|error| {
         Failure::new(format!("{}: the answer is not about requests: {error}", args.service.address()))
     })?;
-    output::write(
-        None,
-        |out| if args.json.json { Ok(out.write_all(&bytes)?) } else { write_table(&answer, out) },
-    )
+    match args.json.json {
+        true => output::write(None, |out| Ok(out.write_all(&bytes)?)),
+        false => output::text::write(None, |out| write_table(&answer, out)),
+    }
 }
 
 fn write_table(answer: &Answer, out: &mut dyn Write) -> Result<()> {
@@ -90,7 +90,7 @@ fn write_table(answer: &Answer, out: &mut dyn Write) -> Result<()> {
             write!(out, " {:>9}", time(nanos))?;
         }
         write_parts(&route.all, out)?;
-        writeln!(out, "  {} {}", route.method, clean(&route.route))?;
+        writeln!(out, "  {} {}", on_one_line(&route.method), on_one_line(&route.route))?;
         write!(out, "{:>47}", format!("slowest {}", route.slowest.count))?;
         write_parts(&route.slowest, out)?;
         writeln!(out)?;
@@ -105,9 +105,9 @@ fn write_parts(sum: &Sum, out: &mut dyn Write) -> Result<()> {
     Ok(write!(out, " {cpu:>6} {blocked:>8} {awaiting:>9} {runnable:>9}")?)
 }
 
-/// Returns text of a service without what could change the terminal.
-fn clean(text: &str) -> String {
-    text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
+/// A name with a line break could pass for a row of its own.
+fn on_one_line(name: &str) -> String {
+    name.replace('\n', "\\n")
 }
 
 fn time(nanos: u64) -> String {
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_table_has_the_shares_of_each_route() {
-        let text = br#"{"routes": [{"route": "/a\u001bb", "method": "GET", "count": 4, "wall_ns": 4000000, "cpu_ns": 1000000,
+        let text = br#"{"routes": [{"route": "/a\nb", "method": "GET", "count": 4, "wall_ns": 4000000, "cpu_ns": 1000000,
             "blocked_ns": 0, "awaiting_ns": 3000000, "runnable_ns": 0, "errors": 1, "cancelled": 0, "p50_ns": 900000,
             "p90_ns": 1, "p99_ns": 2000000000, "max_ns": 1500000, "slowest": {"count": 1, "wall_ns": 10, "cpu_ns": 10,
             "blocked_ns": 0, "awaiting_ns": 0, "runnable_ns": 0}}]}"#;
@@ -133,7 +133,7 @@ mod tests {
         write_table(&answer, &mut out).expect("written");
         let out = String::from_utf8(out).expect("text");
         let lines: Vec<&str> = out.lines().collect();
-        for word in ["25.0%", "75.0%", "900.0us", "2.00s", "1.5ms", "GET /a?b"] {
+        for word in ["25.0%", "75.0%", "900.0us", "2.00s", "1.5ms", "GET /a\\nb"] {
             assert!(lines[1].contains(word), "{word} in {out}");
         }
         assert!(lines[2].contains("slowest 1") && lines[2].contains("100.0%"), "{out}");

@@ -26,6 +26,10 @@ pub(crate) fn guide() -> Guide {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let text = args.service.ask(if args.json.json { "tasks" } else { "goroutine?debug=2" })?;
-    output::write(None, |out| Ok(out.write_all(&text)?))
+    if args.json.json {
+        let tasks = args.service.ask("tasks")?;
+        return output::write(None, |out| Ok(out.write_all(&tasks)?));
+    }
+    let text = args.service.ask("goroutine?debug=2")?;
+    output::text::write(None, |out| Ok(out.write_all(&text)?))
 }

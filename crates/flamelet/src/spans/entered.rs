@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::time::Instant;
 
 use flamelet_capture::labels::{LabelSet, Scope};
 
@@ -13,7 +14,7 @@ struct Entered {
     /// `None` once it was left before the spans inside it, which should not happen.
     node: Option<Arc<Node>>,
     /// When it became the innermost span; busy time is counted from there.
-    since: u64,
+    since: Instant,
     _scope: Scope,
 }
 
@@ -32,7 +33,7 @@ fn with_spans(change: impl FnOnce(&mut Vec<Entered>)) {
 }
 
 /// Notes that the thread enters a span `now`, whose samples carry `labels`.
-pub(super) fn enter(id: u64, node: Arc<Node>, labels: &LabelSet, now: u64) {
+pub(super) fn enter(id: u64, node: Arc<Node>, labels: &LabelSet, now: Instant) {
     with_spans(|spans| {
         count_innermost(spans, now);
         spans.push(Entered { id, node: Some(node), since: now, _scope: labels.enter() });
@@ -40,7 +41,7 @@ pub(super) fn enter(id: u64, node: Arc<Node>, labels: &LabelSet, now: u64) {
 }
 
 /// Notes that the thread leaves a span `now`.
-pub(super) fn exit(id: u64, now: u64) {
+pub(super) fn exit(id: u64, now: Instant) {
     with_spans(|spans| {
         let Some(at) = spans.iter().rposition(|span| span.id == id && span.node.is_some()) else { return };
         count_innermost(spans, now);
@@ -54,11 +55,16 @@ pub(super) fn exit(id: u64, now: u64) {
 }
 
 /// Counts the time until `now` for the innermost span.
-fn count_innermost(spans: &mut [Entered], now: u64) {
+fn count_innermost(spans: &mut [Entered], now: Instant) {
     if let Some(innermost) = spans.last_mut() {
         if let Some(node) = &innermost.node {
-            node.sums.add_busy(now.saturating_sub(innermost.since));
+            node.sums.add_busy(nanos(innermost.since, now));
         }
         innermost.since = now;
     }
+}
+
+/// Returns the time between two moments.
+pub(super) fn nanos(from: Instant, to: Instant) -> u64 {
+    u64::try_from(to.saturating_duration_since(from).as_nanos()).unwrap_or(u64::MAX)
 }

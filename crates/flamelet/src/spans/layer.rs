@@ -1,7 +1,6 @@
 //! The layer for `tracing_subscriber`.
 
 use std::sync::Arc;
-use std::sync::LazyLock;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -11,7 +10,7 @@ use tracing_core::span::{Attributes, Id};
 use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
-use super::entered;
+use super::entered::{self, nanos};
 use super::tree::{Node, tree};
 use crate::TraceIds;
 
@@ -41,7 +40,7 @@ struct Watched {
     /// In how many threads, or how often in one thread, it is entered.
     entered: u32,
     /// When it was left, or made.
-    left: u64,
+    left: Instant,
     /// The idle time that was counted when it was last entered, as far as no child was idle meanwhile.
     idle: u64,
     /// How long children were idle since it was left; that time is theirs.
@@ -53,13 +52,13 @@ struct Watched {
 }
 
 impl Watched {
-    fn new(node: Arc<Node>, now: u64) -> Self {
+    fn new(node: Arc<Node>, now: Instant) -> Self {
         Self { node, entered: 0, left: now, idle: 0, of_children: 0, ids: None, labels: None }
     }
 
     /// Counts the time since it was left, and returns how much that is.
-    fn end_idle(&mut self, now: u64) -> u64 {
-        let all = now.saturating_sub(self.left);
+    fn end_idle(&mut self, now: Instant) -> u64 {
+        let all = nanos(self.left, now);
         self.idle = all.saturating_sub(std::mem::take(&mut self.of_children));
         self.node.sums.add_idle(self.idle);
         all
@@ -108,11 +107,11 @@ where
         let Some(span) = context.span(id) else { return };
         let parent = span.parent().and_then(|parent| change(&parent, |it| it.node.clone()));
         let node = tree().child(parent.as_ref(), span.metadata());
-        span.extensions_mut().replace(Watched::new(node, now()));
+        span.extensions_mut().replace(Watched::new(node, Instant::now()));
     }
 
     fn on_enter(&self, id: &Id, context: Context<'_, S>) {
-        let (Some(span), now) = (context.span(id), now()) else { return };
+        let (Some(span), now) = (context.span(id), Instant::now()) else { return };
         let entered = change(&span, |it| {
             let idle = if it.entered == 0 { it.end_idle(now) } else { 0 };
             it.entered += 1;
@@ -128,7 +127,7 @@ where
     }
 
     fn on_exit(&self, id: &Id, context: Context<'_, S>) {
-        let now = now();
+        let now = Instant::now();
         entered::exit(id.into_u64(), now);
         if let Some(span) = context.span(id) {
             change(&span, |it| {
@@ -139,7 +138,7 @@ where
     }
 
     fn on_close(&self, id: Id, context: Context<'_, S>) {
-        let (Some(span), now) = (context.span(&id), now()) else { return };
+        let (Some(span), now) = (context.span(&id), Instant::now()) else { return };
         let idle = change(&span, |it| {
             it.node.sums.closed.fetch_add(1, Ordering::Relaxed);
             it.end_idle(now)
@@ -148,10 +147,4 @@ where
             change(&parent, |it| it.child_was_idle(idle));
         }
     }
-}
-
-/// Returns nanoseconds since some moment of this process.
-fn now() -> u64 {
-    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
-    u64::try_from(START.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,11 +1,12 @@
 //! The paths of spans, and what is counted for each.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
-use flamelet_capture::own_threads::unseen;
 use tracing_core::Metadata;
 use tracing_core::callsite::Identifier;
+
+use crate::lock::{PerProcess, ProcessRwLock};
 
 /// More paths than this are counted for the span around them.
 const MOST_PATHS: usize = 2_000;
@@ -26,7 +27,8 @@ pub(super) struct Node {
     /// The names of all spans of the path, as a label.
     pub(super) path: Box<str>,
     depth: usize,
-    children: RwLock<Vec<(Identifier, Arc<Node>)>>,
+    /// Those that this process made: the child of a fork goes on with the spans that it was forked in.
+    children: ProcessRwLock<Vec<(Identifier, Arc<Node>)>>,
     pub(super) sums: Sums,
 }
 
@@ -58,21 +60,21 @@ impl Sums {
     }
 }
 
-/// All paths of the process.
+/// All paths of the process. The child of a fork counts its own.
 pub(super) struct Tree {
     root: Arc<Node>,
     /// For outermost spans beyond the limit.
     other: Arc<Node>,
-    /// All but the root, parents before children.
-    nodes: RwLock<Vec<Arc<Node>>>,
+    /// All others but the root, parents before children.
+    nodes: ProcessRwLock<Vec<Arc<Node>>>,
     count: AtomicUsize,
 }
 
-static TREE: LazyLock<Tree> = LazyLock::new(Tree::new);
+static TREE: PerProcess<Tree> = PerProcess::new();
 
 /// Returns the tree of this process.
 pub(super) fn tree() -> &'static Tree {
-    &TREE
+    TREE.get_quick(|_| Tree::new())
 }
 
 /// Returns whether there ever was a span.
@@ -85,7 +87,7 @@ impl Tree {
     fn new() -> Self {
         let root = Arc::new(Node::new(None, "", "", 0));
         let other = Arc::new(Node::new(Some(root.clone()), "(other)", "", 0));
-        Self { root, nodes: RwLock::new(vec![other.clone()]), other, count: AtomicUsize::new(0) }
+        Self { root, other, nodes: ProcessRwLock::default(), count: AtomicUsize::new(0) }
     }
 
     /// Returns the path of a span inside `parent`, or an outermost one.
@@ -94,7 +96,7 @@ impl Tree {
         if let Some(known) = above.known(&span.callsite()) {
             return known;
         }
-        let mut children = unseen(|| above.children.write()).unwrap_or_else(PoisonError::into_inner);
+        let mut children = above.children.write();
         if let Some((_, known)) = children.iter().find(|(callsite, _)| *callsite == span.callsite()) {
             return known.clone();
         }
@@ -107,13 +109,13 @@ impl Tree {
         let node = Arc::new(Node::new(Some(above.clone()), span.name(), file, line));
         children.push((span.callsite(), node.clone()));
         drop(children);
-        unseen(|| self.nodes.write()).unwrap_or_else(PoisonError::into_inner).push(node.clone());
+        self.nodes.write().push(node.clone());
         node
     }
 
     /// Returns all paths. A later call returns the same ones first, in the same order.
     pub(super) fn nodes(&self) -> Vec<Arc<Node>> {
-        unseen(|| self.nodes.read()).unwrap_or_else(PoisonError::into_inner).clone()
+        std::iter::once(&self.other).chain(&*self.nodes.read()).cloned().collect()
     }
 }
 
@@ -124,11 +126,12 @@ impl Node {
             _ => cut(name).into(),
         };
         let depth = parent.as_ref().map_or(0, |above| above.depth + 1);
-        Self { parent, name, file, line, path, depth, children: RwLock::default(), sums: Sums::default() }
+        let children = ProcessRwLock::default();
+        Self { parent, name, file, line, path, depth, children, sums: Sums::default() }
     }
 
     fn known(&self, span: &Identifier) -> Option<Arc<Self>> {
-        let children = unseen(|| self.children.read()).unwrap_or_else(PoisonError::into_inner);
+        let children = self.children.read();
         children.iter().find(|(callsite, _)| callsite == span).map(|(_, node)| node.clone())
     }
 
@@ -190,6 +193,26 @@ mod tests {
         assert_eq!(tree.nodes().len(), 3, "both, and the one for others");
         let alone = tree.child(None, inner);
         assert_eq!((&*alone.path, alone.line), ("query", 7));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_child_counts_its_own_spans_even_if_all_was_locked_at_the_fork() {
+        let (outer, inner, own) = (span("of the parent"), span("inside"), span("of the child"));
+        let request = tree().child(None, outer);
+        let has = |name: &str| tree().nodes().iter().any(|node| node.name == name);
+        assert!(has("of the parent"));
+        // As other threads would hold them.
+        let held = (tree().nodes.write(), tree().root.children.write(), request.children.write());
+        let is_free = flamelet_test_support::holds_in_child(|| {
+            let alone = tree().child(None, own);
+            let inside = tree().child(Some(&request), inner);
+            let is_new = has("of the child") && has("inside") && !has("of the parent");
+            is_new && alone.depth == 1 && &*inside.path == "of the parent:inside"
+        });
+        drop(held);
+        assert!(is_free);
+        assert!(has("of the parent") && !has("of the child") && !has("inside"));
     }
 
     #[test]

@@ -5,9 +5,11 @@
 use std::io::{BufReader, Read};
 use std::path::Path;
 
+use flamelet_profile::budget::hash_entry;
 use rustc_hash::FxHashMap;
 
-use super::{Function, Generator, MOST_BYTES};
+use super::list::List;
+use super::{Generator, MOST_BYTES};
 
 /// `JiTD` as a number in the order of this machine's bytes.
 const MAGIC: u32 = 0x4A69_5444;
@@ -27,79 +29,79 @@ pub(super) fn is_name(path: &str) -> bool {
     number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Reads the list of a process.
-pub(super) fn read(generator: &Generator) -> Option<Vec<Function>> {
+/// Reads the list of a process into `list`. Returns `None` if there is none.
+pub(super) fn read(generator: &Generator, list: &mut List) -> Option<()> {
     let path: &Path = generator.jitdump.as_deref()?;
     let file = generator.open(path, path)?;
-    functions(BufReader::new(file.take(MOST_BYTES)))
+    functions(BufReader::new(file.take(MOST_BYTES)), list)
 }
 
-/// Reads the functions of a list, up to its end or the first record that is damaged. The last one may be half
+/// Reads the functions of a file, up to its end or the first record that is damaged. The last one may be half
 /// written.
-fn functions(mut list: impl Read) -> Option<Vec<Function>> {
+pub(super) fn functions(mut file: impl Read, list: &mut List) -> Option<()> {
     let mut header = [0; HEADER];
-    list.read_exact(&mut header).ok()?;
+    file.read_exact(&mut header).ok()?;
     let rest = (u32_at(&header, 8)? as usize).checked_sub(HEADER)?;
-    if u32_at(&header, 0)? != MAGIC || !skip(&mut list, rest) {
+    if u32_at(&header, 0)? != MAGIC || !skip(&mut file, rest) {
         return None;
     }
-    let mut functions = Loaded::default();
-    while let Some(()) = next(&mut list, &mut functions) {}
-    Some(functions.list)
+    let mut loaded = Loaded { list, by_start: FxHashMap::default() };
+    while !loaded.list.is_cut() && next(&mut file, &mut loaded).is_some() {}
+    Some(())
 }
 
 /// The functions so far.
-#[derive(Default)]
-struct Loaded {
-    list: Vec<Function>,
+struct Loaded<'l> {
+    list: &'l mut List,
     /// The last one at each address.
     by_start: FxHashMap<u64, usize>,
 }
 
-impl Loaded {
-    fn add(&mut self, start: u64, size: u64, name: String) {
-        self.by_start.insert(start, self.list.len());
-        self.list.push(Function { start, end: start.saturating_add(size), name });
+impl Loaded<'_> {
+    /// Notes that the function that was added last is the latest at its address.
+    fn note(&mut self, start: u64) {
+        const ENTRY: usize = hash_entry(size_of::<(u64, usize)>());
+        if self.list.has_room(ENTRY) {
+            self.by_start.insert(start, self.list.functions.len() - 1);
+        }
     }
 }
 
 /// Reads one record. Returns `None` at the end.
-fn next(list: &mut impl Read, functions: &mut Loaded) -> Option<()> {
+fn next(file: &mut impl Read, loaded: &mut Loaded) -> Option<()> {
     let mut header = [0; RECORD_HEADER];
-    list.read_exact(&mut header).ok()?;
+    file.read_exact(&mut header).ok()?;
     let (kind, size) = (u32_at(&header, 0)?, u32_at(&header, 4)? as usize);
     let size = size.checked_sub(RECORD_HEADER)?;
     let mut record = Vec::new();
     if kind == CODE_LOAD || kind == CODE_MOVE {
         let wanted = size.min(LONGEST);
-        list.take(wanted as u64).read_to_end(&mut record).ok().filter(|&length| length == wanted)?;
+        file.take(wanted as u64).read_to_end(&mut record).ok().filter(|&length| length == wanted)?;
     }
     let rest = size - record.len();
     match kind {
-        CODE_LOAD => loaded(&record, functions),
-        CODE_MOVE => moved(&record, functions),
+        CODE_LOAD => add_loaded(&record, loaded),
+        CODE_MOVE => add_moved(&record, loaded),
         _ => Some(()),
     };
-    skip(list, rest).then_some(())
+    skip(file, rest).then_some(())
 }
 
-fn loaded(record: &[u8], functions: &mut Loaded) -> Option<()> {
+fn add_loaded(record: &[u8], loaded: &mut Loaded) -> Option<()> {
     let (start, size) = (u64_at(record, 16)?, u64_at(record, 24)?);
     let name = record.get(LOAD..)?.split(|&byte| byte == 0).next().filter(|name| !name.is_empty())?;
-    functions.add(start, size, String::from_utf8_lossy(name).into_owned());
-    Some(())
+    loaded.list.add_named(start, size, &String::from_utf8_lossy(name)).then(|| loaded.note(start))
 }
 
 /// Adds a function at the place to which it was moved.
-fn moved(record: &[u8], functions: &mut Loaded) -> Option<()> {
+fn add_moved(record: &[u8], loaded: &mut Loaded) -> Option<()> {
     let (from, start, size) = (u64_at(record, 16)?, u64_at(record, 24)?, u64_at(record, 32)?);
-    let name = functions.list[*functions.by_start.get(&from)?].name.clone();
-    functions.add(start, size, name);
-    Some(())
+    let name = loaded.list.functions[*loaded.by_start.get(&from)?].name.clone();
+    loaded.list.add(start, size, name).then(|| loaded.note(start))
 }
 
-fn skip(list: &mut impl Read, length: usize) -> bool {
-    let skipped = std::io::copy(&mut list.take(length as u64), &mut std::io::sink());
+fn skip(file: &mut impl Read, length: usize) -> bool {
+    let skipped = std::io::copy(&mut file.take(length as u64), &mut std::io::sink());
     skipped.is_ok_and(|skipped| skipped == length as u64)
 }
 
@@ -113,7 +115,13 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::MOST_OF_ONE;
     use super::*;
+
+    fn read(file: &[u8]) -> Option<List> {
+        let mut list = List::new(MOST_OF_ONE);
+        functions(file, &mut list).map(|()| list)
+    }
 
     fn record(kind: u32, body: &[u8]) -> Vec<u8> {
         let size = (RECORD_HEADER + body.len()) as u32;
@@ -125,24 +133,31 @@ mod tests {
         record(CODE_LOAD, &[&numbers[..], name.as_bytes(), &[0], code].concat())
     }
 
-    fn list() -> Vec<u8> {
+    fn moved(from: u64, to: u64) -> Vec<u8> {
+        record(CODE_MOVE, &[0, to, from, to, 4, 1].map(u64::to_ne_bytes).concat())
+    }
+
+    fn header() -> Vec<u8> {
         let mut header = [MAGIC, 1, HEADER as u32].map(u32::to_ne_bytes).concat();
         header.resize(HEADER, 0);
-        let moved = [0u64, 0x9000, 0x1000, 0x9000, 4, 1].map(u64::to_ne_bytes).concat();
+        header
+    }
+
+    fn list() -> Vec<u8> {
         [
-            header,
+            header(),
             load(0x1000, &[0xc3; 4], "first"),
             record(2, &[0xff; 100]),
             load(0x2000, &[0xc3; 100_000], "large"),
-            record(CODE_MOVE, &moved),
+            moved(0x1000, 0x9000),
         ]
         .concat()
     }
 
     #[test]
     fn loads_and_moves_have_names() {
-        let found = functions(&list()[..]).expect("a list");
-        let found: Vec<_> = found.iter().map(|f| (f.start, f.end - f.start, f.name.as_str())).collect();
+        let found = read(&list()).expect("a list");
+        let found: Vec<_> = found.functions.iter().map(|f| (f.start, f.end - f.start, &*f.name)).collect();
         assert_eq!(found, [(0x1000, 4, "first"), (0x2000, 100_000, "large"), (0x9000, 4, "first")]);
     }
 
@@ -150,15 +165,37 @@ mod tests {
     fn a_list_that_is_cut_or_damaged_gives_what_came_before() {
         let list = list();
         for length in 0..300 {
-            let found = functions(&list[..length]).unwrap_or_default();
+            let found = read(&list[..length]).map(|list| list.functions).unwrap_or_default();
             assert!(found.len() <= 1, "{length}: {found:?}");
         }
         for at in 0..300 {
             let mut damaged = list.clone();
             damaged[at] ^= 0xff;
-            let _ = functions(&damaged[..]);
+            let _ = read(&damaged);
         }
-        assert_eq!(functions(&b"perf map\n"[..]), None);
+        assert!(read(b"perf map\n").is_none());
+    }
+
+    #[test]
+    fn moves_share_a_name_and_end_at_the_limit() {
+        let long = "x".repeat(LONGEST / 2);
+        let first = [header(), load(0, &[], &long)].concat();
+        let moves = |count| (1..=count).flat_map(|to| moved(to - 1, to));
+        // 10 MB of moves of one long name, which would take 1.3 GB as copies.
+        let few: Vec<u8> = first.iter().copied().chain(moves(150_000)).collect();
+        let list = read(&few).expect("a list");
+        assert_eq!((list.functions.len(), list.is_cut()), (150_001, false));
+        assert!(
+            list.functions
+                .iter()
+                .all(|function| std::sync::Arc::ptr_eq(&function.name, &list.functions[0].name))
+        );
+        assert!(list.used() < MOST_OF_ONE, "{}", list.used());
+
+        let many: Vec<u8> = first.into_iter().chain(moves(800_000)).collect();
+        let list = read(&many).expect("a list");
+        assert!(list.is_cut() && list.functions.len() > 150_001);
+        assert!(list.functions.capacity() * size_of::<super::super::Function>() < MOST_OF_ONE);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The names of code that processes generate while they run, from the lists that their runtimes write.
 
 mod jitdump;
+mod list;
 mod perf_map;
 mod runtimes;
 
@@ -11,10 +12,14 @@ use std::path::{Path, PathBuf};
 use rustc_hash::FxHashMap;
 
 use crate::sys::machine;
+use list::{Function, List};
 pub(crate) use runtimes::Runtime;
 
 /// More than any real list has. A file that never ends must not be read whole.
 const MOST_BYTES: u64 = 256 << 20;
+/// The memory that the functions of one process, and of all, may take. Any user can write as many as they like.
+const MOST_OF_ONE: usize = 64 << 20;
+pub(crate) const MOST_OF_ALL: usize = 4 * MOST_OF_ONE;
 
 /// A process that generates code, or runs a program that may do so.
 #[derive(Clone, Debug, Default)]
@@ -114,34 +119,30 @@ fn is_trusted(user: u32, owner: Option<u32>, own: u32) -> bool {
     user == 0 || user == own || Some(user) == owner
 }
 
-/// One generated function.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Function {
-    start: u64,
-    end: u64,
-    name: String,
-}
-
 /// The functions that one process has generated.
 #[derive(Debug, Default)]
 pub(crate) struct GeneratedCode {
     /// By start and then in the order of the list: a runtime discards code and reuses its memory.
     functions: Vec<Function>,
+    /// How much memory they take at most.
+    pub(crate) used: usize,
+    /// Whether there was no room for all.
+    pub(crate) is_cut: bool,
 }
 
 impl GeneratedCode {
-    /// Reads the lists of a process. Returns `None` if there are none.
-    pub(crate) fn of(generator: &Generator) -> Option<Self> {
-        let mut functions = Vec::new();
-        let lists = [perf_map::read(generator), jitdump::read(generator)];
-        let has_list = lists.iter().any(Option::is_some);
-        lists.into_iter().flatten().for_each(|list| functions.extend(list));
-        has_list.then(|| Self::new(functions))
+    /// Reads the lists of a process into at most `room` bytes. Returns `None` if there are none.
+    pub(crate) fn of(generator: &Generator, room: usize) -> Option<Self> {
+        let mut list = List::new(room.min(MOST_OF_ONE));
+        let found = [perf_map::read(generator, &mut list), jitdump::read(generator, &mut list)];
+        found.iter().any(Option::is_some).then(|| Self::new(list))
     }
 
-    fn new(mut functions: Vec<Function>) -> Self {
+    fn new(list: List) -> Self {
+        let (used, is_cut) = (list.used(), list.is_cut());
+        let mut functions = list.functions;
         functions.sort_by_key(|function| function.start);
-        Self { functions }
+        Self { functions, used, is_cut }
     }
 
     /// Returns the function at `address`; if there were several, the last one generated.
@@ -150,7 +151,26 @@ impl GeneratedCode {
         const NEAR: usize = 64;
         let after = self.functions.partition_point(|function| function.start <= address);
         let mut near = self.functions[..after].iter().rev().take(NEAR);
-        near.find(|function| address < function.end).map(|function| function.name.as_str())
+        near.find(|function| address < function.end).map(|function| &*function.name)
+    }
+}
+
+/// Reads any bytes as each kind of list, for the fuzzer.
+///
+/// # Panics
+///
+/// If they take more memory than is allowed.
+#[doc(hidden)]
+pub fn fuzz_generated(bytes: &[u8]) {
+    const ROOM: usize = 1 << 16;
+    let mut list = List::new(ROOM);
+    perf_map::functions(bytes, &mut list);
+    let _ = jitdump::functions(bytes, &mut list);
+    assert!(list.functions.capacity() * size_of::<Function>() <= ROOM, "{}", list.functions.capacity());
+    let code = GeneratedCode::new(list);
+    let starts: Vec<u64> = code.functions.iter().map(|function| function.start).collect();
+    for start in starts {
+        let _ = code.name(start);
     }
 }
 
@@ -160,12 +180,13 @@ mod tests {
 
     #[test]
     fn names_by_range_and_the_latest_wins() {
-        let function = |start, end, name: &str| Function { start, end, name: name.to_owned() };
-        let code = GeneratedCode::new(vec![
-            function(0x1000, 0x1020, "first"),
-            function(0x2000, 0x2010, "a b c"),
-            function(0x1000, 0x1020, "second"),
-        ]);
+        let mut list = List::new(MOST_OF_ONE);
+        for (start, size, name) in
+            [(0x1000, 0x20, "first"), (0x2000, 0x10, "a b c"), (0x1000, 0x20, "second")]
+        {
+            assert!(list.add_named(start, size, name));
+        }
+        let code = GeneratedCode::new(list);
         assert_eq!(code.name(0x101f), Some("second"));
         assert_eq!([0x1020, 0x10].map(|address| code.name(address)), [None, None]);
         assert_eq!(code.name(0x2000), Some("a b c"));

@@ -15,6 +15,7 @@ const FILE_WORTH_A_LINE: f64 = 0.05;
 /// Returns the lines, for a profile whose locations have their names.
 pub(crate) fn advice(findings: &Findings, names: &mut FoundNames, profile: &Profile) -> Vec<String> {
     let mut lines = about_runtimes(findings, names);
+    lines.extend(about_cut_lists(names.cut_lists()));
     lines.extend(about_files(profile));
     lines
 }
@@ -85,6 +86,18 @@ fn runtime_line(runtime: &Runtime, seen: &Seen, all: u64) -> Option<String> {
     Some(format!("{what}: {}", runtime.remedy))
 }
 
+/// Returns a line about processes whose lists were not read to their ends.
+fn about_cut_lists(processes: usize) -> Option<String> {
+    let what = match processes {
+        0 => return None,
+        1 => "a process lists".to_owned(),
+        count => format!("{count} processes list"),
+    };
+    Some(format!(
+        "{what} more generated functions than there is memory for (64 MiB each, 256 MiB in all): the rest has no names"
+    ))
+}
+
 /// Returns a line about the file whose functions without names are on the most samples.
 fn about_files(profile: &Profile) -> Option<String> {
     let mut by_file: FxHashMap<&str, i64> = FxHashMap::default();
@@ -153,6 +166,13 @@ mod tests {
         );
         assert!(!remedy_on(debian, true).contains("DEBUGINFOD"), "it is set already");
         assert!(remedy_on("", false).contains("debug symbols"));
+    }
+
+    #[test]
+    fn lists_that_were_cut_get_a_line() {
+        assert_eq!(about_cut_lists(0), None);
+        assert!(about_cut_lists(1).is_some_and(|line| line.starts_with("a process lists more")));
+        assert!(about_cut_lists(3).is_some_and(|line| line.starts_with("3 processes list more")));
     }
 
     #[test]

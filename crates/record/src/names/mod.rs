@@ -16,7 +16,7 @@ use flamelet_symbol::symbolize::{self, Symbolizer};
 use rustc_hash::FxHashMap;
 
 use crate::collect::Images;
-use crate::generated::{GeneratedCode, Generators};
+use crate::generated::{GeneratedCode, Generator, Generators, MOST_OF_ALL};
 
 /// All known names. Without any (the default), only generated code is named.
 #[derive(Default)]
@@ -25,6 +25,8 @@ pub(crate) struct FoundNames {
     kernel: Option<KernelSymbols>,
     /// By process; read on first use.
     generated: FxHashMap<u32, Option<GeneratedCode>>,
+    /// The memory that these take.
+    generated_bytes: usize,
     /// The CPU time spent in the background on finding them.
     pub(crate) cpu_nanos: u64,
 }
@@ -46,12 +48,25 @@ impl FoundNames {
 
     /// Returns the function that the process `pid`, or one whose copy it is, generated at `address`.
     pub(crate) fn generated(&mut self, generators: &Generators, pid: u32, address: u64) -> Option<&str> {
-        let lists = &mut self.generated;
-        let named = generators.with_parents(pid).find_map(|generator| {
-            let list = lists.entry(generator.pid()).or_insert_with(|| GeneratedCode::of(generator));
-            list.as_ref()?.name(address).is_some().then_some(generator.pid())
-        })?;
+        let named = generators
+            .with_parents(pid)
+            .find_map(|generator| self.list(generator)?.name(address).is_some().then_some(generator.pid()))?;
         self.generated.get(&named)?.as_ref()?.name(address)
+    }
+
+    fn list(&mut self, generator: &Generator) -> Option<&GeneratedCode> {
+        let used = &mut self.generated_bytes;
+        let list = self.generated.entry(generator.pid()).or_insert_with(|| {
+            let list = GeneratedCode::of(generator, MOST_OF_ALL.saturating_sub(*used))?;
+            *used += list.used;
+            Some(list)
+        });
+        list.as_ref()
+    }
+
+    /// Returns how many processes listed more functions than there was room for.
+    fn cut_lists(&self) -> usize {
+        self.generated.values().flatten().filter(|list| list.is_cut).count()
     }
 
     /// Returns whether the process has listed the code that it generated. Its names must have been asked for.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use flamelet_profile::protobuf::{FieldValue, Fields};
+use flamelet_profile::terminal::one_line;
 
 use super::Protocol;
 
@@ -55,7 +56,7 @@ pub fn judge(protocol: Protocol, answer: &Answer) -> Verdict {
 
 fn message_of(answer: &Answer) -> String {
     let text = String::from_utf8_lossy(&answer.body[..answer.body.len().min(MAX_MESSAGE)]);
-    let text: String = text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let text = one_line(text.trim(), MAX_MESSAGE);
     format!("status {}: {text}", answer.status).trim_end_matches(": ").to_owned()
 }
 
@@ -85,7 +86,7 @@ fn judge_grpc(answer: &Answer) -> Verdict {
         status.as_deref().unwrap_or("missing"),
         field("grpc-message").unwrap_or_default()
     );
-    let message: String = message.chars().filter(|c| !c.is_control()).take(MAX_MESSAGE).collect();
+    let message = one_line(&message, MAX_MESSAGE);
     match status.as_deref() {
         Some("0") => Verdict::Accepted,
         // Invalid argument, failed precondition, out of range.
@@ -122,8 +123,7 @@ fn judge_partial(body: &[u8]) -> Verdict {
             }
         }
     }
-    let message: String = message.chars().filter(|c| !c.is_control()).take(MAX_MESSAGE).collect();
-    if rejected == 0 { Verdict::Accepted } else { Verdict::Refused(message) }
+    if rejected == 0 { Verdict::Accepted } else { Verdict::Refused(one_line(&message, MAX_MESSAGE)) }
 }
 
 #[cfg(test)]
@@ -150,6 +150,29 @@ mod tests {
         let forever = Answer { retry_after: Some("999999999".into()), ..busy };
         let Verdict::Later(_, wait) = judge(Protocol::Pyroscope, &forever) else { panic!("later") };
         assert_eq!(wait, Some(LONGEST_WAIT));
+    }
+
+    #[test]
+    fn what_a_receiver_says_is_harmless_in_a_log() {
+        const EVIL: &str = "\x1b]0;owned\x07\u{9b}31m\u{202e}\u{2066}\u{2028}\nx";
+        let trailers = format!("grpc-status: 3\ngrpc-message: {}", EVIL.replace('\n', ""));
+        let frame = [&[0x80, 0, 0, 0, trailers.len() as u8], trailers.as_bytes()].concat();
+        let length = EVIL.len() as u8;
+        let partial = [&[0x0a, length + 4, 0x08, 1, 0x12, length], EVIL.as_bytes()].concat();
+        let answers = [
+            (Protocol::Pyroscope, answer(500, EVIL.as_bytes())),
+            (Protocol::Parca, answer(200, &frame)),
+            (Protocol::Otlp, answer(200, &partial)),
+        ];
+        for (protocol, answer) in answers {
+            let why = match judge(protocol, &answer) {
+                Verdict::Later(why, _) | Verdict::Refused(why) => why,
+                other => panic!("{protocol:?}: {other:?}"),
+            };
+            assert!(why.contains("]0;owned  31m"), "{protocol:?}: {why:?}");
+            let is_evil = |c: char| c.is_control() || !c.is_ascii();
+            assert!(!why.contains(is_evil), "{protocol:?}: {why:?}");
+        }
     }
 
     #[test]

@@ -1,22 +1,22 @@
 //! Parca's `WriteRaw`.
 
-use flamelet_profile::Result;
 use flamelet_profile::protobuf::Fields;
+use flamelet_profile::{Budget, Result};
 
 use super::series::{
-    MAX_LABELS, MAX_PROFILES, MAX_SERIES, PushedProfile, PushedSeries, add, json, labels_json, list, pair,
-    profiles_json,
+    MAX_LABELS, MAX_PROFILES, MAX_SERIES, PushedProfile, PushedSeries, add, copy, json, labels_json, list,
+    pair, profiles_json,
 };
 use crate::querier::Codec;
 
 /// The paths of the JSON gateway: Parca's, and the same without the part that Parca's server adds.
 pub const GATEWAY_PATHS: [&str; 2] = ["/api/profiles/writeraw", "/profiles/writeraw"];
 
-/// Reads a `WriteRawRequest`.
-pub fn write_raw(codec: Codec, body: &[u8]) -> Result<Vec<PushedSeries>> {
+/// Reads a `WriteRawRequest`, and charges what it keeps to `budget`.
+pub fn write_raw(codec: Codec, body: &[u8], budget: &Budget) -> Result<Vec<PushedSeries>> {
     match codec {
-        Codec::Proto => write_raw_proto(body),
-        Codec::Json => write_raw_json(body),
+        Codec::Proto => write_raw_proto(body, budget),
+        Codec::Json => write_raw_json(body, budget),
     }
 }
 
@@ -27,26 +27,27 @@ pub fn service_of(series: &PushedSeries) -> Option<&str> {
     value("service_name").or_else(|| value("job"))
 }
 
-fn write_raw_proto(body: &[u8]) -> Result<Vec<PushedSeries>> {
+fn write_raw_proto(body: &[u8], budget: &Budget) -> Result<Vec<PushedSeries>> {
     let mut all = Vec::new();
     let mut fields = Fields::new(body);
     while let Some((number, value)) = fields.next()? {
         if number == 2 {
-            add(&mut all, series_proto(value.bytes()?)?, MAX_SERIES, "series")?;
+            add(&mut all, series_proto(value.bytes()?, budget)?, (MAX_SERIES, "series"), budget)?;
         }
     }
     Ok(all)
 }
 
-fn series_proto(message: &[u8]) -> Result<PushedSeries> {
+fn series_proto(message: &[u8], budget: &Budget) -> Result<PushedSeries> {
     let mut series = PushedSeries::default();
     let mut fields = Fields::new(message);
     while let Some((number, value)) = fields.next()? {
         match number {
-            1 => read_labels(value.bytes()?, &mut series.labels)?,
+            1 => read_labels(value.bytes()?, &mut series.labels, budget)?,
             2 => {
-                let profile = PushedProfile { id: String::new(), raw: raw_profile(value.bytes()?)?.to_vec() };
-                add(&mut series.profiles, profile, MAX_PROFILES, "profiles of a series")?;
+                let raw = copy(raw_profile(value.bytes()?)?, budget)?;
+                let profile = PushedProfile { id: String::new(), raw };
+                add(&mut series.profiles, profile, (MAX_PROFILES, "profiles of a series"), budget)?;
             }
             _ => {}
         }
@@ -55,11 +56,11 @@ fn series_proto(message: &[u8]) -> Result<PushedSeries> {
 }
 
 /// Reads a `LabelSet`.
-fn read_labels(message: &[u8], labels: &mut Vec<(String, String)>) -> Result<()> {
+fn read_labels(message: &[u8], labels: &mut Vec<(String, String)>, budget: &Budget) -> Result<()> {
     let mut fields = Fields::new(message);
     while let Some((number, value)) = fields.next()? {
         if number == 1 {
-            add(labels, pair(value.bytes()?)?, MAX_LABELS, "labels of a series")?;
+            add(labels, pair(value.bytes()?, budget)?, (MAX_LABELS, "labels of a series"), budget)?;
         }
     }
     Ok(())
@@ -77,12 +78,12 @@ fn raw_profile(message: &[u8]) -> Result<&[u8]> {
     Ok(raw)
 }
 
-fn write_raw_json(body: &[u8]) -> Result<Vec<PushedSeries>> {
+fn write_raw_json(body: &[u8], budget: &Budget) -> Result<Vec<PushedSeries>> {
     let mut all = Vec::new();
-    for series in list(&json(body)?, "series")? {
-        let labels = labels_json(&series["labels"])?;
-        let series = PushedSeries { labels, profiles: profiles_json(series)? };
-        add(&mut all, series, MAX_SERIES, "series")?;
+    for series in list(&json(body, budget)?, "series")? {
+        let labels = labels_json(&series["labels"], budget)?;
+        let series = PushedSeries { labels, profiles: profiles_json(series, budget)? };
+        add(&mut all, series, (MAX_SERIES, "series"), budget)?;
     }
     Ok(all)
 }
@@ -91,7 +92,11 @@ fn write_raw_json(body: &[u8]) -> Result<Vec<PushedSeries>> {
 mod tests {
     use super::*;
     use crate::push::{Protocol, Series};
-    use flamelet_profile::ProfileBuilder;
+    use flamelet_profile::{ErrorKind, Limits, ProfileBuilder};
+
+    fn write_raw(codec: Codec, body: &[u8]) -> Result<Vec<PushedSeries>> {
+        super::write_raw(codec, body, &Budget::new(Limits::SERVICE))
+    }
 
     #[test]
     fn what_push_writes_is_read() {
@@ -126,6 +131,20 @@ mod tests {
         }
         for body in ["", "[", r#"{"series":1}"#, r#"{"series":[{"labels":{"labels":1}}]}"#] {
             assert!(write_raw(Codec::Json, body.as_bytes()).is_err(), "{body}");
+        }
+    }
+
+    #[test]
+    fn labels_and_profiles_without_content_are_charged() {
+        let series = |content: &[u8]| {
+            let length = content.len() as u32;
+            [&[0x12, length as u8 | 0x80, (length >> 7) as u8][..], content].concat()
+        };
+        let labels = [&[0x0a, 0x80 | 80, 15][..], &[0x0a, 0].repeat(1000)].concat();
+        for content in [labels, [0x12, 0].repeat(2000)] {
+            assert!(write_raw(Codec::Proto, &series(&content).repeat(50)).is_ok());
+            let error = write_raw(Codec::Proto, &series(&content).repeat(5000)).expect_err("10 MB");
+            assert_eq!(error.kind(), ErrorKind::OutOfMemory);
         }
     }
 }

@@ -1,42 +1,45 @@
 //! Pyroscope's `push.v1.PusherService/Push`.
 
-use flamelet_profile::Result;
 use flamelet_profile::protobuf::Fields;
+use flamelet_profile::{Budget, Result};
 
 use super::series::{
-    MAX_LABELS, MAX_PROFILES, MAX_SERIES, PushedProfile, PushedSeries, add, json, labels_json, list, pair,
-    profiles_json, utf8,
+    MAX_LABELS, MAX_PROFILES, MAX_SERIES, PushedProfile, PushedSeries, add, copy, json, labels_json, list,
+    pair, profiles_json, utf8,
 };
 use crate::querier::Codec;
 
-/// Reads the body of a `push.v1.PusherService/Push`.
-pub fn push(codec: Codec, body: &[u8]) -> Result<Vec<PushedSeries>> {
+/// Reads the body of a `push.v1.PusherService/Push`, and charges what it keeps to `budget`.
+pub fn push(codec: Codec, body: &[u8], budget: &Budget) -> Result<Vec<PushedSeries>> {
     match codec {
-        Codec::Proto => push_proto(body),
-        Codec::Json => push_json(body),
+        Codec::Proto => push_proto(body, budget),
+        Codec::Json => push_json(body, budget),
     }
 }
 
-fn push_proto(body: &[u8]) -> Result<Vec<PushedSeries>> {
+fn push_proto(body: &[u8], budget: &Budget) -> Result<Vec<PushedSeries>> {
     let mut all = Vec::new();
     let mut fields = Fields::new(body);
     while let Some((number, value)) = fields.next()? {
         if number == 1 {
-            add(&mut all, series_proto(value.bytes()?)?, MAX_SERIES, "series")?;
+            add(&mut all, series_proto(value.bytes()?, budget)?, (MAX_SERIES, "series"), budget)?;
         }
     }
     Ok(all)
 }
 
-fn series_proto(message: &[u8]) -> Result<PushedSeries> {
+fn series_proto(message: &[u8], budget: &Budget) -> Result<PushedSeries> {
     let mut series = PushedSeries::default();
     let mut fields = Fields::new(message);
     while let Some((number, value)) = fields.next()? {
         match number {
-            1 => add(&mut series.labels, pair(value.bytes()?)?, MAX_LABELS, "labels of a series")?,
+            1 => {
+                let label = pair(value.bytes()?, budget)?;
+                add(&mut series.labels, label, (MAX_LABELS, "labels of a series"), budget)?;
+            }
             2 => {
-                let profile = profile_proto(value.bytes()?)?;
-                add(&mut series.profiles, profile, MAX_PROFILES, "profiles of a series")?;
+                let profile = profile_proto(value.bytes()?, budget)?;
+                add(&mut series.profiles, profile, (MAX_PROFILES, "profiles of a series"), budget)?;
             }
             _ => {}
         }
@@ -44,24 +47,24 @@ fn series_proto(message: &[u8]) -> Result<PushedSeries> {
     Ok(series)
 }
 
-fn profile_proto(message: &[u8]) -> Result<PushedProfile> {
+fn profile_proto(message: &[u8], budget: &Budget) -> Result<PushedProfile> {
     let mut profile = PushedProfile::default();
     let mut fields = Fields::new(message);
     while let Some((number, value)) = fields.next()? {
         match number {
-            1 => profile.raw = value.bytes()?.to_vec(),
-            2 => profile.id = utf8(value.bytes()?)?,
+            1 => profile.raw = copy(value.bytes()?, budget)?,
+            2 => profile.id = utf8(value.bytes()?, budget)?,
             _ => {}
         }
     }
     Ok(profile)
 }
 
-fn push_json(body: &[u8]) -> Result<Vec<PushedSeries>> {
+fn push_json(body: &[u8], budget: &Budget) -> Result<Vec<PushedSeries>> {
     let mut all = Vec::new();
-    for series in list(&json(body)?, "series")? {
-        let series = PushedSeries { labels: labels_json(series)?, profiles: profiles_json(series)? };
-        add(&mut all, series, MAX_SERIES, "series")?;
+    for series in list(&json(body, budget)?, "series")? {
+        let (labels, profiles) = (labels_json(series, budget)?, profiles_json(series, budget)?);
+        add(&mut all, PushedSeries { labels, profiles }, (MAX_SERIES, "series"), budget)?;
     }
     Ok(all)
 }
@@ -69,7 +72,11 @@ fn push_json(body: &[u8]) -> Result<Vec<PushedSeries>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flamelet_profile::ProfileBuilder;
+    use flamelet_profile::{ErrorKind, Limits, ProfileBuilder};
+
+    fn push(codec: Codec, body: &[u8]) -> Result<Vec<PushedSeries>> {
+        super::push(codec, body, &Budget::new(Limits::SERVICE))
+    }
 
     #[test]
     fn what_push_writes_is_read_in_both_codecs() {
@@ -100,5 +107,21 @@ mod tests {
         for body in ["", "[", r#"{"series":1}"#, r#"{"series":[{"samples":[{"rawProfile":"!"}]}]}"#] {
             assert!(push(Codec::Json, body.as_bytes()).is_err(), "{body}");
         }
+    }
+
+    #[test]
+    fn labels_without_text_are_charged() {
+        // 2 MB for each million of labels, which take 48 MB or more.
+        let series = |labels: usize| {
+            let labels = [0x0a, 0].repeat(labels);
+            let length = labels.len() as u32;
+            [&[0x0a, length as u8 | 0x80, (length >> 7) as u8][..], &labels].concat()
+        };
+        let body = |count: usize| series(1000).repeat(count);
+        assert_eq!(push(Codec::Proto, &body(100)).expect("fits").len(), 100);
+        let error = push(Codec::Proto, &body(5000)).expect_err("10 MB of labels");
+        assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+        let error = push(Codec::Proto, &series(1001)).expect_err("too many");
+        assert_eq!(error.kind(), ErrorKind::TooLarge);
     }
 }

@@ -1,5 +1,8 @@
 //! Series of raw profiles, and the parts that Pyroscope's and Parca's messages have in common.
+//!
+//! Everything that is kept is charged to a budget: a label without text has two bytes in a message and 48 in memory.
 
+use flamelet_profile::budget::{ALLOCATION, Budget};
 use flamelet_profile::protobuf::Fields;
 use flamelet_profile::{Error, ErrorKind, Result};
 use serde_json::Value;
@@ -8,8 +11,9 @@ use serde_json::Value;
 pub(super) const MAX_SERIES: usize = 10_000;
 pub(super) const MAX_PROFILES: usize = 10_000;
 pub(super) const MAX_LABELS: usize = 1000;
-/// Values in a JSON body at most: each takes up to 32 times its size in memory.
-const MAX_VALUES: usize = 1_000_000;
+/// What a JSON value takes in memory at most, besides its text: an object has a node with room for eleven entries.
+const JSON_OBJECT: usize = 640;
+const JSON_VALUE: usize = 96;
 
 /// Profiles that share their labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,29 +41,32 @@ pub struct PushedProfile {
 }
 
 /// Reads a label: `name = 1`, `value = 2`.
-pub(super) fn pair(message: &[u8]) -> Result<(String, String)> {
+pub(super) fn pair(message: &[u8], budget: &Budget) -> Result<(String, String)> {
     let (mut name, mut text) = (String::new(), String::new());
     let mut fields = Fields::new(message);
     while let Some((number, value)) = fields.next()? {
         match number {
-            1 => name = utf8(value.bytes()?)?,
-            2 => text = utf8(value.bytes()?)?,
+            1 => name = utf8(value.bytes()?, budget)?,
+            2 => text = utf8(value.bytes()?, budget)?,
             _ => {}
         }
     }
     Ok((name, text))
 }
 
-pub(super) fn utf8(bytes: &[u8]) -> Result<String> {
-    String::from_utf8(bytes.to_vec()).map_err(|_| wrong("a text is not UTF-8"))
+pub(super) fn utf8(bytes: &[u8], budget: &Budget) -> Result<String> {
+    String::from_utf8(copy(bytes, budget)?).map_err(|_| wrong("a text is not UTF-8"))
+}
+
+pub(super) fn copy(bytes: &[u8], budget: &Budget) -> Result<Vec<u8>> {
+    budget.charge(bytes.len() + ALLOCATION)?;
+    Ok(bytes.to_vec())
 }
 
 /// Parses a JSON body.
-pub(super) fn json(body: &[u8]) -> Result<Value> {
-    let starts_value = |byte: &&u8| matches!(byte, b',' | b'[' | b'{');
-    if body.iter().filter(starts_value).count() > MAX_VALUES {
-        return Err(Error::new(ErrorKind::TooLarge, format!("the push has more than {MAX_VALUES} values")));
-    }
+pub(super) fn json(body: &[u8], budget: &Budget) -> Result<Value> {
+    let count = |what: &[u8]| body.iter().filter(|byte| what.contains(byte)).count();
+    budget.charge(body.len() + count(b"{") * JSON_OBJECT + count(b",[") * JSON_VALUE)?;
     serde_json::from_slice(body).map_err(|error| wrong(&error.to_string()))
 }
 
@@ -72,36 +79,48 @@ pub(super) fn list<'a>(value: &'a Value, name: &str) -> Result<&'a [Value]> {
 }
 
 /// Reads the labels of a series in JSON.
-pub(super) fn labels_json(value: &Value) -> Result<Vec<(String, String)>> {
+pub(super) fn labels_json(value: &Value, budget: &Budget) -> Result<Vec<(String, String)>> {
     let mut labels = Vec::new();
     for label in list(value, "labels")? {
-        let pair = (text(label, "name")?, text(label, "value")?);
-        add(&mut labels, pair, MAX_LABELS, "labels of a series")?;
+        let pair = (text(label, "name", budget)?, text(label, "value", budget)?);
+        add(&mut labels, pair, (MAX_LABELS, "labels of a series"), budget)?;
     }
     Ok(labels)
 }
 
 /// Reads the profiles of a series in JSON.
-pub(super) fn profiles_json(series: &Value) -> Result<Vec<PushedProfile>> {
+pub(super) fn profiles_json(series: &Value, budget: &Budget) -> Result<Vec<PushedProfile>> {
     let mut profiles = Vec::new();
     for sample in list(series, "samples")? {
-        let raw = [text(sample, "rawProfile")?, text(sample, "raw_profile")?].concat();
-        let raw = base64(&raw).ok_or_else(|| wrong("rawProfile is not base64"))?;
-        let id = [text(sample, "ID")?, text(sample, "id")?].concat();
-        add(&mut profiles, PushedProfile { id, raw }, MAX_PROFILES, "profiles of a series")?;
+        let either = |one, other| -> Result<String> {
+            Ok([text(sample, one, budget)?, text(sample, other, budget)?].concat())
+        };
+        let raw = base64(&either("rawProfile", "raw_profile")?);
+        let raw = raw.ok_or_else(|| wrong("rawProfile is not base64"))?;
+        let profile = PushedProfile { id: either("ID", "id")?, raw };
+        add(&mut profiles, profile, (MAX_PROFILES, "profiles of a series"), budget)?;
     }
     Ok(profiles)
 }
 
-fn text(value: &Value, name: &str) -> Result<String> {
+fn text(value: &Value, name: &str, budget: &Budget) -> Result<String> {
     match &value[name] {
-        Value::String(text) => Ok(text.clone()),
+        Value::String(text) => {
+            // Twice, because the caller may join or decode it.
+            budget.charge(2 * (text.len() + ALLOCATION))?;
+            Ok(text.clone())
+        }
         Value::Null => Ok(String::new()),
         _ => Err(wrong(&format!("{name} is not a text"))),
     }
 }
 
-pub(super) fn add<T>(all: &mut Vec<T>, item: T, most: usize, what: &str) -> Result<()> {
+/// Adds an item to a list, of which there are at most so many.
+pub(super) fn add<T>(all: &mut Vec<T>, item: T, (most, what): (usize, &str), budget: &Budget) -> Result<()> {
+    /// A list begins with room for this many.
+    const FIRST: usize = 4;
+    // While a list grows, the old one is still there.
+    budget.charge(size_of::<T>() * if all.is_empty() { FIRST } else { 3 })?;
     if all.len() >= most {
         return Err(Error::new(ErrorKind::TooLarge, format!("the push has more than {most} {what}")));
     }
@@ -141,6 +160,7 @@ pub(super) fn wrong(what: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flamelet_profile::Limits;
 
     #[test]
     fn base64_of_any_length() {
@@ -155,8 +175,10 @@ mod tests {
 
     #[test]
     fn json_of_very_many_values_is_refused() {
-        let many = format!("[{}0]", "0,".repeat(MAX_VALUES));
-        let error = json(many.as_bytes()).expect_err("too many");
-        assert_eq!(error.kind(), ErrorKind::TooLarge);
+        let budget = Budget::new(Limits::SERVICE);
+        let many = format!("[{}0]", "{\"\":0},".repeat(1 << 20));
+        let error = json(many.as_bytes(), &budget).expect_err("too many");
+        assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+        assert!(json(br#"[{"a":[0,0]}]"#, &Budget::new(Limits::SERVICE)).is_ok());
     }
 }

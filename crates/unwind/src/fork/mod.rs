@@ -5,9 +5,9 @@
 //! does about that. The C library knows a single set of functions, which calls the parts:
 //!
 //! ```text
-//!  before the fork      Recorder, Heap, Waits, Sampler, Labels, Modules     upper parts first: they use the lower ones
-//!  after, in the parent Modules, Labels, Sampler, Waits, Heap, Recorder
-//!  after, in the child  Modules, Labels, Sampler, Waits, Heap, Recorder     lower parts are ready for the upper ones
+//!  before the fork      Recorder, Heap, Polls, Waits, Sampler, Labels, Modules     upper parts first: they use the lower ones
+//!  after, in the parent Modules, Labels, Sampler, Waits, Polls, Heap, Recorder
+//!  after, in the child  Modules, Labels, Sampler, Waits, Polls, Heap, Recorder     lower parts are ready for the upper ones
 //! ```
 //!
 //! Nothing here allocates, waits for long or uses thread-local memory, which a library may get only by allocating. A
@@ -38,6 +38,8 @@ pub enum Part {
     Sampler,
     /// The threads that wait for locks.
     Waits,
+    /// The threads that poll tasks.
+    Polls,
     /// The heap sampler.
     Heap,
     /// The library that `record` puts into a program.

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use flamelet_unwind::fork;
+use flamelet_unwind::fork::{self, Handlers, Part};
 
 use super::super::delays::{Delays, StackNumber, Weight};
 use super::super::{Rows, stacks};
@@ -62,8 +62,34 @@ struct Slot {
 static POLLING: [Slot; SLOTS] =
     [const { Slot { thread: AtomicI32::new(0), since: AtomicU64::new(0), stack: AtomicU64::new(0) } }; SLOTS];
 
+static AT_FORK: Handlers = Handlers::in_child(forget_all);
+
+/// In the child of a fork, which has none of the threads that poll in its parent, and in which the thread that forked has
+/// another number.
+fn forget_all() {
+    for slot in &POLLING {
+        slot.since.store(0, Ordering::Relaxed);
+        slot.stack.store(0, Ordering::Relaxed);
+        slot.thread.store(0, Ordering::Relaxed);
+    }
+}
+
+/// The slot of a thread, and the process, as the number of its forks, in which the thread has it.
+#[derive(Clone, Copy)]
+struct Claimed {
+    slot: Option<&'static Slot>,
+    forks: u32,
+}
+
+impl Claimed {
+    /// Returns the slot, unless it was claimed before a fork.
+    fn slot(self) -> Option<&'static Slot> {
+        self.slot.filter(|_| self.forks == fork::forks())
+    }
+}
+
 /// A thread's slot, until the thread ends.
-struct Claim(Cell<Option<usize>>);
+struct Claim(Cell<Option<Claimed>>);
 
 thread_local! {
     static CLAIM: Claim = const { Claim(Cell::new(None)) };
@@ -71,35 +97,35 @@ thread_local! {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        if let Some(slot) = self.0.get().filter(|&slot| slot < SLOTS) {
-            POLLING[slot].since.store(0, Ordering::Relaxed);
-            POLLING[slot].thread.store(0, Ordering::Release);
+        if let Some(slot) = self.0.get().and_then(Claimed::slot) {
+            slot.since.store(0, Ordering::Relaxed);
+            slot.thread.store(0, Ordering::Release);
         }
     }
 }
 
 impl Claim {
-    fn slot(&self) -> Option<&'static Slot> {
-        let at = self.0.get().unwrap_or_else(|| {
+    fn claimed(&self) -> Claimed {
+        let forks = fork::forks();
+        self.0.get().filter(|claimed| claimed.forks == forks).unwrap_or_else(|| {
             let thread = threads::this_thread();
-            let claim = |slot: &Slot| {
+            let claim = |slot: &&Slot| {
                 slot.thread.compare_exchange(0, thread, Ordering::AcqRel, Ordering::Relaxed).is_ok()
             };
-            let at = POLLING.iter().position(claim).unwrap_or(SLOTS);
-            self.0.set(Some(at));
-            at
-        });
-        POLLING.get(at)
+            let claimed = Claimed { slot: POLLING.iter().find(claim), forks };
+            self.0.set(Some(claimed));
+            claimed
+        })
     }
 }
 
-fn slot() -> Option<&'static Slot> {
-    CLAIM.try_with(Claim::slot).ok().flatten()
+fn claimed() -> Claimed {
+    CLAIM.try_with(Claim::claimed).unwrap_or(Claimed { slot: None, forks: 0 })
 }
 
 /// A poll of this thread, as long as it lives. Polls nest.
 pub(super) struct Running {
-    slot: Option<&'static Slot>,
+    claimed: Claimed,
     /// Since when the thread polls another task, around this one.
     before: u64,
 }
@@ -107,13 +133,13 @@ pub(super) struct Running {
 /// Notes that this thread polls since `start`.
 #[inline]
 pub(super) fn begin(start: u64) -> Running {
-    let slot = slot();
-    Running { slot, before: slot.map_or(0, |slot| slot.since.swap(start, Ordering::Relaxed)) }
+    let claimed = claimed();
+    Running { claimed, before: claimed.slot.map_or(0, |slot| slot.since.swap(start, Ordering::Relaxed)) }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if let Some(slot) = self.slot {
+        if let Some(slot) = self.claimed.slot() {
             slot.since.store(self.before, Ordering::Relaxed);
         }
     }
@@ -135,7 +161,7 @@ impl Running {
     #[inline]
     pub(super) fn end(self, poll: &Poll<'_>) {
         if poll.end.saturating_sub(poll.start) >= THRESHOLD.load(Ordering::Relaxed) {
-            count(poll, self.slot);
+            count(poll, self.claimed.slot());
         }
     }
 }
@@ -199,6 +225,7 @@ pub(super) fn watch() {
     static STARTED: AtomicU32 = AtomicU32::new(0);
     let this = fork::forks().wrapping_add(1);
     if STARTED.load(Ordering::Relaxed) != this && STARTED.swap(this, Ordering::Relaxed) != this {
+        fork::watch(Part::Polls, &AT_FORK);
         start_watching();
     }
 }
@@ -254,6 +281,33 @@ fn take(slot: &Slot, since: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flamelet_test_support::holds_in_child;
+
+    fn polling() -> usize {
+        POLLING.iter().filter(|slot| slot.since.load(Ordering::Relaxed) != 0).count()
+    }
+
+    fn threads() -> Vec<i32> {
+        let all = POLLING.iter().map(|slot| slot.thread.load(Ordering::Relaxed));
+        all.filter(|&thread| thread != 0).collect()
+    }
+
+    #[test]
+    fn a_child_has_none_of_the_polls_of_its_parent() {
+        fork::watch(Part::Polls, &AT_FORK);
+        let outer = begin(1);
+        let inner = begin(2);
+        assert!(polling() > 0 && threads().contains(&threads::this_thread()));
+        assert!(holds_in_child(|| {
+            let is_empty = polling() == 0 && threads().is_empty();
+            let own = begin(3);
+            let is_own = polling() == 1 && threads() == [threads::this_thread()];
+            drop(own);
+            // These began in the parent: their times do not come back.
+            drop((inner, outer));
+            is_empty && is_own && polling() == 0
+        }));
+    }
 
     #[test]
     fn each_length_has_its_place() {

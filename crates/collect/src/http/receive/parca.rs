@@ -1,5 +1,6 @@
 //! Parca's raw writes.
 
+use flamelet_profile::{Budget, Limits};
 use flamelet_remote::querier::Codec;
 use flamelet_remote::receive::parca;
 
@@ -7,7 +8,7 @@ use crate::collector::{Collector, Offered, Refused};
 
 /// Keeps the profiles of a raw write.
 pub(super) fn write_raw(collector: &Collector, codec: Codec, body: &[u8]) -> Result<Vec<u8>, Refused> {
-    for series in parca::write_raw(codec, body)? {
+    for series in parca::write_raw(codec, body, &Budget::new(Limits::SERVICE))? {
         let Some(service) = parca::service_of(&series).map(str::to_owned) else {
             return Err(Refused::new(
                 400,

@@ -1,5 +1,6 @@
 //! Pyroscope's pushes.
 
+use flamelet_profile::{Budget, Limits};
 use flamelet_remote::querier::Codec;
 use flamelet_remote::receive;
 
@@ -10,7 +11,7 @@ const NO_SERVICE: &str = "unspecified";
 
 /// Keeps the profiles of a push.
 pub(super) fn push(collector: &Collector, codec: Codec, body: &[u8]) -> Result<Vec<u8>, Refused> {
-    for series in receive::push(codec, body)? {
+    for series in receive::push(codec, body, &Budget::new(Limits::SERVICE))? {
         let service =
             series.label("service_name").filter(|name| !name.is_empty()).unwrap_or(NO_SERVICE).to_owned();
         let name = series.label("__name__").map(str::to_owned);

@@ -1,0 +1,63 @@
+//! The functions of a list that a runtime writes, within a limit of memory: any user can write such a list for a
+//! process that root records.
+
+use std::sync::Arc;
+
+use flamelet_profile::budget::{ALLOCATION, Budget, Limits};
+
+/// One generated function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Function {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    /// Functions that were moved share it.
+    pub(super) name: Arc<str>,
+}
+
+/// What a function takes: while a table grows, the old one is still there.
+const FUNCTION: usize = 3 * size_of::<Function>();
+/// What a name takes in addition to its text.
+const NAME: usize = ALLOCATION + 2 * size_of::<usize>();
+
+/// The functions that were read so far.
+#[derive(Debug)]
+pub(super) struct List {
+    pub(super) functions: Vec<Function>,
+    budget: Budget,
+}
+
+impl List {
+    /// An empty list that takes up to `room` bytes.
+    pub(super) fn new(room: usize) -> Self {
+        Self { functions: Vec::new(), budget: Budget::new(Limits::of_memory(room as u64)) }
+    }
+
+    /// Adds a function whose name is new. Returns whether there was room for it.
+    pub(super) fn add_named(&mut self, start: u64, size: u64, name: &str) -> bool {
+        self.has_room(NAME + name.len()) && self.add(start, size, name.into())
+    }
+
+    /// Adds a function. Returns whether there was room for it.
+    pub(super) fn add(&mut self, start: u64, size: u64, name: Arc<str>) -> bool {
+        let has_room = self.has_room(FUNCTION);
+        if has_room {
+            self.functions.push(Function { start, end: start.saturating_add(size), name });
+        }
+        has_room
+    }
+
+    /// Charges what a reader needs besides. Once there was no room for something, there is none for anything.
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
+        self.budget.has_room(bytes)
+    }
+
+    /// Returns whether functions were left out.
+    pub(super) fn is_cut(&self) -> bool {
+        self.budget.check().is_err()
+    }
+
+    /// Returns how much memory the list takes at most.
+    pub(super) fn used(&self) -> usize {
+        self.budget.used()
+    }
+}
