@@ -117,6 +117,6 @@ mod tests {
     fn a_program_without_a_runtime_gets_no_advice() {
         let mut runtimes = Runtimes::default();
         runtimes.name(&mut profile("/usr/bin/redis-server", &[0x7f00_0000_1010]), 999_999_999);
-        assert_eq!(runtimes.advice(), [const { String::new() }; 0]);
+        assert!(runtimes.advice().is_empty());
     }
 }

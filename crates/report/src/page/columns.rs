@@ -7,6 +7,8 @@ use flamelet_symbol::owner::Owner;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
+#[cfg(feature = "text")]
+use super::changed::Changed;
 use super::functions::FunctionRow;
 use crate::flame::{Boxes, FlameBox, FlameTree, hue_of, name_key};
 use crate::names::is_glue;
@@ -260,7 +262,7 @@ impl FunctionsPayload {
     /// Adds which functions changed by more than noise.
     #[cfg(feature = "text")]
     #[must_use]
-    pub fn with_changed(self, changed: &super::Changed) -> Self {
+    pub fn with_changed(self, changed: &Changed) -> Self {
         let name = |&row: &u32| self.names.names[row as usize].as_str();
         let (flat, cum) = self.name.iter().map(|row| changed.of(name(row)).into()).unzip();
         Self { flat_real: Some(flat), cum_real: Some(cum), ..self }
