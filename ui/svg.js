@@ -1,5 +1,7 @@
 // @ts-check
 // Zoom, search and folded frames inside an SVG file. Where scripts are disabled, the picture is still complete.
+import { shortName } from "./src/names.js";
+
 (() => {
   const svg = document.documentElement;
   const margin = Number(svg.dataset.margin);
@@ -70,7 +72,9 @@
   function clipped(name, wide) {
     const room = Math.floor(Math.max(0, wide - 6) / CHARACTER);
     if (name.length <= room) return name;
-    return room < 3 ? "" : `${name.slice(0, room - 1)}…`;
+    if (room < 3) return "";
+    const short = shortName(name);
+    return short.length <= room ? short : `${short.slice(0, room - 1)}…`;
   }
 
   /** Shows every frame, zoomed to the box from which the chain was called. @param {Box} chain */

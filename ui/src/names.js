@@ -21,13 +21,33 @@ export function shortName(name) {
 /** @param {string} name */
 function shortened(name) {
   const plain = withoutArguments(withoutGenerics(name));
-  const steps = plain.split("::").filter((step) => step !== "");
+  const steps = pathSteps(plain).filter((step) => step !== "");
   if (steps.length <= 2) return plain;
   const last = steps[steps.length - 1];
   // A closure says nothing without the function around it.
   const count = last.startsWith("{") ? 3 : 2;
   return steps.slice(-count).join("::");
 }
+
+/** How a bracket changes the depth. @param {string} letter */
+const depthStep = (letter) => ("({[".includes(letter) ? 1 : ")}]".includes(letter) ? -1 : 0);
+
+/** A path split at `::`, except within brackets. @param {string} path */
+function pathSteps(path) {
+  const steps = [];
+  let depth = 0;
+  let start = 0;
+  for (let at = 0; at < path.length; at++) {
+    depth += depthStep(path[at]);
+    if (depth !== 0 || at < start || !path.startsWith("::", at)) continue;
+    steps.push(path.slice(start, at));
+    start = at + 2;
+  }
+  return [...steps, path.slice(start)];
+}
+
+/** The name of an operator with angle brackets. */
+const ANGLE_OPERATOR = /^operator(?:<=>|<<=|<<|<=|<|>>=|>>|>=|->\*|->|>)/;
 
 /**
  * A name without the text between angle brackets; `<T as Trait>::f` becomes `T::f`.
@@ -46,6 +66,12 @@ export function withoutGenerics(name) {
   let out = "";
   for (let at = 0; at < text.length; at++) {
     const letter = text[at];
+    const operator = depth === 0 && letter === "o" && !/\w/.test(text[at - 1] ?? "") ? ANGLE_OPERATOR.exec(text.slice(at)) : null;
+    if (operator) {
+      out += operator[0];
+      at += operator[0].length - 1;
+      continue;
+    }
     const isArrow = letter === ">" && text[at - 1] === "-";
     if (letter === "<") depth++;
     if (depth === 0) out += letter;
@@ -83,18 +109,32 @@ export function fittedName(name, width, measure) {
 }
 
 /**
- * A C++ name without its arguments; other names are left as they are.
+ * A C++ name without its arguments, what follows them, and its return type; other names are left as they are.
  * @param {string} name @returns {string}
  */
 export function withoutArguments(name) {
-  const text = name.replace(/ const$/, "");
-  if (!text.endsWith(")")) return name;
+  const own = name.replace(/( \[clone [^\]]*\])+$/, "");
+  const text = own.replace(/( const| volatile| &&?| noexcept)+$/, "");
+  if (!text.endsWith(")")) return own;
   let depth = 0;
   for (let at = text.length - 1; at > 0; at--) {
     if (text[at] === ")") depth++;
     if (text[at] !== "(" || --depth > 0) continue;
-    const before = text.slice(0, at);
-    return before.endsWith("operator") || before.endsWith(".") ? name : before;
+    const before = text.slice(0, at).trimEnd();
+    return before.endsWith("operator") || before.endsWith(".") ? own : withoutReturnType(before);
   }
-  return name;
+  return own;
+}
+
+/** What follows the last space outside of brackets and before the name of an operator. @param {string} name */
+function withoutReturnType(name) {
+  const operators = [...name.matchAll(/(?<!\w)operator/g)];
+  const end = operators.at(-1)?.index ?? name.length;
+  let depth = 0;
+  let start = 0;
+  for (let at = 0; at < end; at++) {
+    depth += depthStep(name[at]) + (name[at] === "<" ? 1 : name[at] === ">" ? -1 : 0);
+    if (name[at] === " " && depth === 0) start = at + 1;
+  }
+  return name.slice(start);
 }

@@ -18,7 +18,7 @@ import { WAIT_QUESTIONS, dataQuery, openPaths, searchPattern, showsEverything, z
  * @typedef {{sample_type: number, flame: FlamePayload, functions: Functions, graph: object, labels: object[], heap?: object, summary?: object}} SavedPicture
  * @typedef {{about: About, first: number, inverted: boolean, icicle: boolean, everything: boolean, pictures: SavedPicture[], judged?: object, timeline?: object, heatmap?: object}} Saved
  * @typedef {NameColumns & {count: number, total: number, diff: boolean, name: number[], flat: number[],
- *   cum: number[], flat_sides?: Sides, cum_sides?: Sides}} Functions
+ *   cum: number[], flat_sides?: Sides, cum_sides?: Sides, flat_real?: boolean[], cum_real?: boolean[]}} Functions `flat_real` and `cum_real`: whether the change is more than noise
  * @typedef {{name: string, key: number, hue: number, owner: string, weight: number, own: number, new: number, base: number, leaf: boolean}} TreeRow
  * @typedef {{weight: number, folded: number, total: number}} Matched `folded` is what matches only in frames that are folded
  * @typedef {{direction: "callees" | "callers", pivot: string, zoom: string, width: number}} FlameQuery
@@ -251,8 +251,9 @@ export class SavedData {
       return flat[b] - flat[a] || cum[b] - cum[a];
     });
     const pick = (/** @type {number[]} */ column) => rows.map((at) => column[at]);
+    const marks = (/** @type {boolean[] | undefined} */ column) => column && rows.map((at) => column[at]);
     const sides = (/** @type {Sides | undefined} */ both) => both && { new: pick(both.new), base: pick(both.base) };
-    return { ...all, name: pick(all.name), flat: pick(all.flat), cum: pick(all.cum), flat_sides: sides(all.flat_sides), cum_sides: sides(all.cum_sides) };
+    return { ...all, name: pick(all.name), flat: pick(all.flat), cum: pick(all.cum), flat_sides: sides(all.flat_sides), cum_sides: sides(all.cum_sides), flat_real: marks(all.flat_real), cum_real: marks(all.cum_real) };
   }
 
   /** @param {State} state @returns {Promise<Matched>} */

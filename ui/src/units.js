@@ -101,14 +101,20 @@ export function timeLabel(nanos) {
   return `${Number((nanos / 1e6).toPrecision(3))}ms`;
 }
 
-/** A change of at least this many standard deviations is more than noise; `flamelet diff` uses the same limit. */
+/** A change of at least this many standard deviations is more than noise. */
 const NOISE_SIGMAS = 3;
 
+/** How much two runs of the same program differ, as a share of the value; `flamelet diff` assumes the same. */
+const ASSUMED_VARIATION = 0.08;
+
 /**
- * Whether a change may be noise: a value of `count` samples varies by the square root of `count`.
+ * Whether a change may be noise: a value of `count` samples varies by the square root of `count`, and by how much runs
+ * differ. For rows that `flamelet diff` does not judge; of functions, its verdict comes with the answer.
  * @param {number} base @param {number} now @param {number} perSample what one sample stands for @returns {boolean}
  */
 export function isNoise(base, now, perSample) {
-  const deviation = Math.sqrt((Math.abs(base) + Math.abs(now)) * perSample);
+  const sampling = (Math.abs(base) + Math.abs(now)) * perSample;
+  const runs = ASSUMED_VARIATION ** 2 * (base ** 2 + now ** 2);
+  const deviation = Math.sqrt(sampling + runs);
   return now === base || Math.abs(now - base) < NOISE_SIGMAS * deviation;
 }

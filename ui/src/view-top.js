@@ -103,17 +103,17 @@ function functionCells(app, rows, row, narrow) {
   const all = app.total() || 1;
   const name = nameCell(rows.names[rows.name[row]], rows.hues[rows.name[row]]);
   const [flat, cum] = [rows.flat[row], rows.cum[row]];
-  if (narrow && rows.diff && rows.cum_sides) return [changeCell(rows.cum_sides.base[row], rows.cum_sides.new[row], unit, perSample), name];
+  if (narrow && rows.diff && rows.cum_sides) return [changeCell(rows.cum_sides.base[row], rows.cum_sides.new[row], unit, perSample, rows.cum_real?.[row]), name];
   if (narrow) return [barCell(shareLabel(cum, all), cum / all, exactLabel(cum, unit)), name];
   if (rows.diff && rows.flat_sides && rows.cum_sides) {
     const [flatNow, flatBase] = [rows.flat_sides.new[row], rows.flat_sides.base[row]];
     const [cumNow, cumBase] = [rows.cum_sides.new[row], rows.cum_sides.base[row]];
     return [
       h("div", { text: valueLabel(flatNow, unit), title: exactLabel(flatNow, unit) }),
-      changeCell(flatBase, flatNow, unit, perSample),
+      changeCell(flatBase, flatNow, unit, perSample, rows.flat_real?.[row]),
       h("div", { text: valueLabel(cumNow, unit), title: exactLabel(cumNow, unit) }),
-      changeCell(cumBase, cumNow, unit, perSample),
-      h("div.soft", { text: cumBase !== cumNow && isNoise(cumBase, cumNow, perSample) ? "noise" : relativeChange(cumBase, cumNow) }),
+      changeCell(cumBase, cumNow, unit, perSample, rows.cum_real?.[row]),
+      h("div.soft", { text: cumBase !== cumNow && !isReal(cumBase, cumNow, perSample, rows.cum_real?.[row]) ? "noise" : relativeChange(cumBase, cumNow) }),
       name,
     ];
   }
@@ -126,10 +126,15 @@ function functionCells(app, rows, row, narrow) {
   ];
 }
 
-/** A change, in colour if it is more than noise. @param {number} base @param {number} now @param {string} unit @param {number} perSample */
-export function changeCell(base, now, unit, perSample) {
+/** Whether a change is more than noise: by the verdict of `flamelet diff` where there is one. @param {number} base @param {number} now @param {number} perSample @param {boolean} [verdict] */
+export function isReal(base, now, perSample, verdict) {
+  return verdict ?? !isNoise(base, now, perSample);
+}
+
+/** A change, in colour if it is more than noise. @param {number} base @param {number} now @param {string} unit @param {number} perSample @param {boolean} [verdict] what `flamelet diff` says, if known */
+export function changeCell(base, now, unit, perSample, verdict) {
   const change = now - base;
-  const noise = isNoise(base, now, perSample);
+  const noise = !isReal(base, now, perSample, verdict);
   const look = noise ? ".soft" : change > 0 ? ".more" : ".less";
   return h(`div${look}`, { text: changeLabel(change, unit), title: exactLabel(change, unit) + (noise && change !== 0 ? ", within noise" : "") });
 }

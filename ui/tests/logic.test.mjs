@@ -10,14 +10,14 @@ import { Picture } from "../src/picture.js";
 import { foldedPicture, invertedPicture, pivotPicture } from "../src/rebuild.js";
 import { FIRST_STATE, dataQuery, exactPattern, formatState, parseState, searchPattern, zoomKeys, zoomPath } from "../src/state.js";
 import { changeLabel, exactLabel, isNoise, shareLabel, valueLabel } from "../src/units.js";
-import { findings } from "../src/view-info.js";
+import { facts, findings } from "../src/view-info.js";
 import { cratePattern, patternOf } from "../src/view-summary.js";
 import { heapPairs } from "../src/view-heap.js";
 import { movedCell } from "../src/view-heatmap.js";
 import { axisStep, clockText } from "../src/picker.js";
 import { partsText, routeFilter } from "../src/view-requests.js";
 import { bucketCount, chosenSpan, movedSpan, niceStep, placedLanes } from "../src/view-timeline.js";
-import { heaviestOfYours } from "../src/view-top.js";
+import { heaviestOfYours, isReal } from "../src/view-top.js";
 
 test("values read as `flamelet top` prints them", () => {
   assert.equal(valueLabel(1536, "bytes"), "1.50kB");
@@ -43,8 +43,13 @@ test("shares keep two digits", () => {
 test("changes within chance are marked", () => {
   assert.ok(isNoise(100, 110, 1));
   assert.ok(!isNoise(100, 200, 1));
+  assert.ok(isNoise(10_000, 11_500, 1), "runs of an unchanged program differ by more than sampling");
+  assert.ok(!isNoise(10_000, 16_000, 1));
+  assert.equal(isReal(10_000, 11_500, 1, true), true, "the verdict of flamelet diff decides");
+  assert.equal(isReal(100, 900, 1, false), false);
+  assert.equal(isReal(100, 900, 1, undefined), true);
   assert.ok(isNoise(100, 200, 100), "two samples instead of one");
-  assert.ok(!isNoise(0, 9, 1) && isNoise(0, 8, 1));
+  assert.ok(!isNoise(0, 10, 1) && isNoise(0, 9, 1));
 });
 
 test("every state survives its address", () => {
@@ -91,13 +96,7 @@ test("long Rust names are shortened to what is read first", () => {
   assert.equal(withoutGenerics("<a::B<T> as c::D<E>>::f"), "a::B::f");
   assert.equal(withoutGenerics("f<fn() -> u8>"), "f");
   assert.equal(withoutGenerics("a < b"), "a < b");
-  assert.equal(shortName("tokio::runtime::context::run_task"), "context::run_task");
-  assert.equal(shortName("a::b::c::{{closure}}"), "b::c::{{closure}}");
-  assert.equal(shortName("main"), "main");
-  assert.equal(shortName("std::map<int, shop::Cart>::operator[](std::__cxx11::basic_string<char>&&)"), "map::operator[]");
-  assert.equal(shortName("shop::total(shop::Cart const&) const"), "shop::total");
-  assert.equal(shortName("shop::{lambda(int)#1}::operator()(int) const"), "{lambda(int)#1}::operator()");
-  assert.equal(shortName("main.(*Cart).Add"), "main.(*Cart).Add");
+  for (const [name, short] of JSON.parse(readFileSync(new URL("names.json", import.meta.url), "utf8"))) assert.equal(shortName(name), short, name);
   const measure = (text) => text.length * 10;
   assert.equal(fittedName("a::bb::cc", 90, measure), "a::bb::cc");
   assert.equal(fittedName("aaaa::bb::cc", 60, measure), "bb::cc");
@@ -260,10 +259,27 @@ test("sandwich and source begin with the heaviest function of yours", () => {
 
 test("the quality verdict names what is wrong", () => {
   const about = { samples: 5000, locations: 100, unnamed_locations: 0, quality: { samples: 5000, lost: 2000, truncated: 0, asked_hertz: 99, achieved_hertz: 98 } };
-  assert.deepEqual(findings(about).map((one) => one.level), ["poor", "good", "good", "good"]);
+  assert.deepEqual(findings(about, true).map((one) => one.level), ["poor", "good", "good", "good"]);
   const slow = { samples: 500, lost: 0, truncated: 0, asked_hertz: 1000, achieved_hertz: 250 };
-  assert.ok(findings({ ...about, quality: slow }).every((one) => one.level === "good"), "a low rate loses nothing");
-  assert.equal(findings({ ...about, quality: null, samples: 10, unnamed_locations: 50 }).filter((one) => one.level === "poor").length, 2);
+  assert.ok(findings({ ...about, quality: slow }, true).every((one) => one.level === "good"), "a low rate loses nothing");
+  const few = { ...about, quality: null, samples: 10, unnamed_locations: 50 };
+  assert.equal(findings(few, false).filter((one) => one.level === "poor").length, 2);
+  assert.equal(findings(few, true).filter((one) => one.level === "poor").length, 1, "rows are not observations, which the verdict counts");
+});
+
+test("nothing is claimed that nobody measured", () => {
+  const quality = { engine: "perf", samples: 900, lost: 0, truncated: 0, asked_hertz: 997, achieved_hertz: 0, own_cpu_nanos: 0 };
+  const about = { title: "perf.data", types: [], label_keys: [], samples: 500, stacks: 400, functions: 30, locations: 100, unnamed_locations: 0, threads: 1, quality };
+  const texts = (about) => findings(about, true).map((one) => one.text);
+  assert.ok(texts(about).includes("997 samples a second asked"));
+  assert.ok(texts({ ...about, quality: { ...quality, achieved_hertz: 249.913 } }).includes("250 samples a second; 997 asked"));
+  assert.ok(!texts({ ...about, quality: { ...quality, asked_hertz: 0 } }).some((text) => text.includes("a second")));
+  const names = (about) => facts(about).map(([name]) => name);
+  assert.ok(!names(about).some((name) => name.startsWith("Profiler's own CPU")));
+  const measured = { ...about, quality: { ...quality, own_cpu_nanos: 5 } };
+  assert.ok(names(measured).includes("Profiler's own CPU"));
+  assert.ok(names({ ...measured, is_part: true }).includes("Profiler's own CPU, whole recording"));
+  assert.ok(texts({ ...about, is_part: true }).includes("0 of 900 samples lost (0.0%), in the whole recording"));
 });
 
 test("heap: sample types go in pairs, what is live first", () => {

@@ -37,6 +37,12 @@ fn jemallocs_own_samples_become_profiles() {
     let heap = by_hooks.heap().expect("the tables");
     assert!(names(&heap.in_use(), "hold_memory"));
     assert!(EXPECTED.contains(&heap.live_bytes()), "{}", heap.live_bytes());
+    let in_use = heap.in_use();
+    let about_c: Vec<&str> = in_use.comments().filter(|comment| comment.contains("C code")).collect();
+    assert!(
+        matches!(about_c[..], [comment] if comment.contains("`jemalloc-for-c`")),
+        "C code allocates from the C library, and the profile says so: {about_c:?}"
+    );
     drop(held);
     let heap = by_hooks.heap().expect("the tables");
     assert!(names(&heap.peak(), "hold_memory") && names(&heap.freed(), "hold_memory"));

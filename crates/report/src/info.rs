@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use flamelet_profile::{LabelSetId, Line, Profile};
+use flamelet_profile::{LabelSetId, Line, LocationId, Profile};
 use serde::Serialize;
 
 use crate::observations::effective_observations;
@@ -126,8 +126,14 @@ pub fn info(profile: &Profile) -> Info {
 
 /// Returns how many locations have no function name.
 pub(crate) fn unnamed_locations(profile: &Profile) -> usize {
+    let locations = (0..profile.locations().len()).map(LocationId::from_index);
+    locations.filter(|&location| is_unnamed(profile, location)).count()
+}
+
+/// Returns whether a location has no function name.
+pub(crate) fn is_unnamed(profile: &Profile, location: LocationId) -> bool {
     let is_unnamed = |line: &Line| line.function.is_none_or(|id| profile.function(id).name.is_empty());
-    profile.locations().iter().filter(|location| profile.lines_of(location).iter().all(is_unnamed)).count()
+    profile.lines(location).iter().all(is_unnamed)
 }
 
 /// Returns the keys of all labels, sorted.

@@ -33,11 +33,11 @@ fn in_order(module: &str, done: &mut Vec<String>) {
     done.push(module.to_owned());
 }
 
-/// A module's text without its imports and without the word `export`.
+/// The text of a module of `ui/` without its imports and without the word `export`.
 fn inlined(module: &str) -> String {
     let mut out = String::new();
     let mut in_import = false;
-    for line in source(&format!("src/{module}")).lines() {
+    for line in source(module).lines() {
         in_import |= line.starts_with("import ");
         if !in_import && line != "// @ts-check" {
             out.push_str(line.strip_prefix("export ").unwrap_or(line));
@@ -53,10 +53,15 @@ fn script() -> String {
     in_order("main.js", &mut modules);
     let mut out = String::from("(() => {\n\"use strict\";\n");
     for module in &modules {
-        out.push_str(&format!("// {module}\n{}", inlined(module)));
+        out.push_str(&format!("// {module}\n{}", inlined(&format!("src/{module}"))));
     }
     out.push_str("})();\n");
     out
+}
+
+/// The script of SVG files: a function of its own with what it imports.
+fn svg_script() -> String {
+    format!("(() => {{\n{}{}}})();\n", inlined("src/names.js"), inlined("svg.js"))
 }
 
 fn csp_hash(text: &str) -> String {
@@ -80,7 +85,7 @@ fn what_is_built_in_is_what_ui_holds() {
         ("page/assets/app.css.sha256", csp_hash(&style)),
         ("page/assets/app.js", script),
         ("page/assets/app.css", style),
-        ("flame/svg.js", source("svg.js")),
+        ("flame/svg.js", svg_script()),
         ("flame/svg.css", source("svg.css")),
     ];
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
@@ -102,6 +107,7 @@ fn what_is_built_in_is_what_ui_holds() {
 fn modules_can_be_put_together() {
     let script = script();
     assert!(!script.contains("</script"), "would end the element that holds it");
+    assert!(!svg_script().contains("]]>"), "would end the part of the SVG file that holds it");
     assert!(!script.lines().any(|line| line.starts_with("import ") || line.starts_with("export ")));
     let mut names = BTreeSet::new();
     for line in script.lines() {
@@ -114,4 +120,10 @@ fn modules_can_be_put_together() {
             assert!(names.insert(name.clone()), "{name} is declared in two modules");
         }
     }
+}
+
+#[test]
+fn the_page_and_diff_assume_the_same_variation_between_runs() {
+    let assumed = format!("const ASSUMED_VARIATION = {};", flamelet_report::diff::ASSUMED_VARIATION);
+    assert!(source("src/units.js").contains(&assumed), "{assumed}");
 }

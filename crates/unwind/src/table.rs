@@ -1,7 +1,7 @@
 //! The compact table of one module: sorted rows, found through buckets of 256 bytes of text.
 
 use crate::Architecture;
-use crate::rule::{Rule, SideRule, TableRow};
+use crate::rule::{Base, Rule, SideCfa, SideRule, TableRow};
 use rustc_hash::FxHashMap;
 
 const BUCKET_SHIFT: u32 = 8;
@@ -19,9 +19,16 @@ pub struct Table {
     /// Sorted by address. The row before a bucket's first one holds at the start of the bucket.
     rows: Box<[TableRow]>,
     side: Box<[SideRule]>,
+    largest_frame: u64,
 }
 
 impl Table {
+    /// Returns the size of the largest frame, in bytes. Frames that are found by the frame pointer do not count: their
+    /// size is not known.
+    pub fn largest_frame(&self) -> u64 {
+        self.largest_frame
+    }
+
     /// Returns the machine that the code is for.
     pub fn architecture(&self) -> Architecture {
         self.architecture
@@ -146,7 +153,21 @@ impl TableBuilder {
         }
         packer.push(covered, Rule::Unknown);
         let (buckets, rows) = packer.finish();
-        Some(Table { architecture: self.architecture, start, buckets, rows, side: self.side.into() })
+        let largest_frame = self.largest_frame();
+        let side = self.side.into();
+        Some(Table { architecture: self.architecture, start, buckets, rows, side, largest_frame })
+    }
+
+    fn largest_frame(&self) -> u64 {
+        let size = |&(_, rule): &(u32, Rule)| match rule {
+            Rule::Frame { base: Base::StackPointer, offset, .. } => u64::from(offset),
+            _ => 0,
+        };
+        let side_size = |rule: &SideRule| match rule.cfa {
+            SideCfa::Offset(Base::StackPointer, offset) => u64::try_from(offset).unwrap_or(0),
+            _ => 0,
+        };
+        self.rules.iter().map(size).chain(self.side.iter().map(side_size)).max().unwrap_or(0)
     }
 }
 
@@ -204,7 +225,7 @@ impl Packer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rule::Base;
+    use crate::rule::Saved;
 
     fn frame(offset: u32) -> Rule {
         Rule::Frame { base: Base::StackPointer, offset, saved: 0 }
@@ -241,6 +262,23 @@ mod tests {
         for address in [0, 0xfff, 0x1000, 0x100f, 0x1030, 0x1fff, 0x2500, 0x2600, u64::MAX] {
             assert_eq!(table.lookup(address), Rule::Unknown, "{address:#x}");
         }
+    }
+
+    #[test]
+    fn the_largest_frame_is_known() {
+        assert_eq!(table().largest_frame(), 16);
+        let mut builder = TableBuilder::new(Architecture::X86_64);
+        builder.function(0x1000, 0x1100);
+        builder.rule(0, frame(122_880));
+        builder.rule(8, Rule::Frame { base: Base::FramePointer, offset: 400_000, saved: 0 });
+        let (frame_pointer, return_address) = (Saved::Same, Saved::AtCfa(-8));
+        let cfa = SideCfa::Offset(Base::StackPointer, 1 << 20);
+        let larger = builder.side(SideRule { cfa, frame_pointer, return_address });
+        builder.rule(16, larger);
+        let cfa = SideCfa::Deref(Base::StackPointer, 2 << 20);
+        let elsewhere = builder.side(SideRule { cfa, frame_pointer, return_address });
+        builder.rule(24, elsewhere);
+        assert_eq!(builder.finish().expect("a function").largest_frame(), 1 << 20);
     }
 
     #[test]

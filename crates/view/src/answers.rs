@@ -218,6 +218,10 @@ pub(crate) fn functions(cache: &Cache, query: &Query) -> Answer {
     let weights = &weighed.weights;
     let (profile, frames) = (&shaped.profile, &shaped.frames);
     let content = FunctionsPayload::new(profile, frames, &rows, count, weights.total(), weights.is_diff());
+    let content = match shaped.changed(&weighed) {
+        Some(changed) => content.with_changed(changed),
+        None => content,
+    };
     json(&WithNotes { notes: &shaped.notes, content })
 }
 
@@ -262,8 +266,11 @@ pub(crate) fn heat(cache: &Cache, query: &Query) -> Answer {
     json(&heat.ok_or_else(|| Error::not_found("this profile has no sample times"))?)
 }
 
-/// Answers with how far the profile can be trusted, as `flamelet info` judges it.
+/// Answers with how far the profile can be trusted, as `flamelet info` judges it; of a time range, how far that part can.
 pub(crate) fn judged(cache: &Cache, query: &Query) -> Answer {
+    if let Some(range) = ranged(cache, &query.shape)? {
+        return json(&Judged::of(&range.profile));
+    }
     let opened = cache.open(&query.shape)?;
     let (_, _, profile) = opened.ok_or_else(|| Error::not_found("no profile selected"))?;
     json(&Judged::of(&profile))

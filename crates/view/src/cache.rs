@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use flamelet_report::flame::{Direction, FlameTree, Viewport};
-use flamelet_report::page::{FunctionRow, Summarized, functions};
+use flamelet_report::page::{Changed, FunctionRow, Summarized, functions};
 use flamelet_report::profile::Profile;
 use flamelet_report::stacks::{Frames, StackWeights};
 use flamelet_report::{Mine, Owners};
@@ -112,11 +112,13 @@ pub(crate) struct Weighed {
     pub(crate) sample_type: usize,
     pub(crate) weights: StackWeights,
     functions: OnceLock<Vec<FunctionRow>>,
+    changed: OnceLock<Changed>,
 }
 
 impl Weighed {
     fn byte_size(&self) -> usize {
-        self.weights.byte_size() + self.functions.get().map_or(0, |rows| size_of_val(&**rows))
+        let functions = self.functions.get().map_or(0, |rows| size_of_val(&**rows));
+        self.weights.byte_size() + functions + self.changed.get().map_or(0, Changed::byte_size)
     }
 }
 
@@ -334,7 +336,7 @@ impl Shaped {
         let mut weighed = lock(&self.weighed);
         let made = weighed.entry(sample_type).or_insert_with(|| {
             let weights = StackWeights::new(&self.profile, sample_type);
-            Arc::new(Weighed { sample_type, weights, functions: OnceLock::new() })
+            Arc::new(Weighed { sample_type, weights, functions: OnceLock::new(), changed: OnceLock::new() })
         });
         Arc::clone(made)
     }
@@ -342,6 +344,12 @@ impl Shaped {
     /// Returns the functions of one sample type.
     pub(crate) fn functions<'a>(&self, weighed: &'a Weighed) -> &'a [FunctionRow] {
         weighed.functions.get_or_init(|| functions(&self.profile, &self.frames, &weighed.weights))
+    }
+
+    /// Returns which functions changed by more than noise, if this is a difference.
+    pub(crate) fn changed<'a>(&self, weighed: &'a Weighed) -> Option<&'a Changed> {
+        let compare = || Changed::between_sides(&self.profile, &self.owners, weighed.sample_type);
+        weighed.weights.is_diff().then(|| weighed.changed.get_or_init(compare))
     }
 
     /// Returns the tree that a request asks for.

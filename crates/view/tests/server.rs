@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use flamelet_report::Report;
 use flamelet_report::disasm::Disassembly;
-use flamelet_report::profile::{LabelSetId, Profile, ProfileBuilder};
+use flamelet_report::profile::{Event, LabelSetId, Profile, ProfileBuilder, Thread, ThreadId, Timeline};
 use flamelet_view::{
     CancelToken, CodeOptions, Disassemble, Error, ServeOptions, Server, Source, Take, Taken,
 };
@@ -212,6 +212,69 @@ fn differences_show_both_sides() {
     let edges = graph["edges"].as_array().unwrap();
     let to_a = edges.iter().find(|edge| edge["new"] == 30).expect("main calls a");
     assert_eq!(to_a["base"], 70);
+}
+
+/// One run of a program: functions with how many samples each has.
+fn run(counts: &[i64]) -> Profile {
+    let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
+    for (number, count) in counts.iter().enumerate() {
+        let function = builder.named_function(&format!("shop::f{number}"), "");
+        let frame = builder.frame(function, 1);
+        let stack = builder.stack(&[frame]);
+        builder.sample(stack, LabelSetId::EMPTY, &[*count, count * 10_000_000]);
+    }
+    builder.finish()
+}
+
+/// Two runs of an unchanged program differ by more than sampling noise.
+#[test]
+fn the_table_calls_changed_what_flamelet_diff_calls_changed() {
+    let base = run(&[10_000; 10]);
+    let again = run(&[11_500, 8_500, 10_000, 11_500, 8_500, 10_000, 11_500, 8_500, 10_000, 10_500]);
+    let mut slower = vec![10_000; 10];
+    slower[3] = 30_000;
+    let sides = [("base", base), ("again", again), ("slower", run(&slower))];
+    let address = serve(Source::profiles(sides.map(|(name, run)| (name.to_owned(), run)).to_vec()));
+    let real = |new: u32| {
+        let functions = json(address, &format!("/api/functions?p={new}&base=0&sort=name"));
+        ["flat_real", "cum_real"].map(|key| {
+            let marks = functions[key].as_array().expect("a difference has verdicts").iter();
+            let marked = marks.enumerate().filter(|(_, is_real)| is_real.as_bool().unwrap());
+            marked.map(|(at, _)| at).collect::<Vec<_>>()
+        })
+    };
+    assert_eq!(real(1), [const { Vec::<usize>::new() }; 2]);
+    assert_eq!(real(2), [vec![3], vec![3]]);
+    assert!(json(address, "/api/functions?p=0").get("flat_real").is_none(), "nothing is compared");
+}
+
+#[test]
+fn a_time_range_has_figures_of_its_own() {
+    let mut builder = ProfileBuilder::new(&[("cpu", "nanoseconds")]);
+    let mut events = Vec::new();
+    for (at, name) in ["early", "late", "late::too"].into_iter().enumerate() {
+        let function = builder.named_function(name, "");
+        let frame = builder.frame(function, 1);
+        let stack = builder.stack(&[frame]);
+        let label = builder.text_label(name, "yes");
+        let labels = builder.labels(&[label]);
+        let sample = builder.sample(stack, labels, &[10]) as u32;
+        let thread = ThreadId::from_index(at);
+        events.push(Event { time: 1000 * at as u64, sample, thread, value: 10 });
+    }
+    let timeline = Timeline { threads: vec![Thread::default(); 3], events, ..Timeline::default() };
+    let address = serve(Source::profile("timed", builder.finish_with(Some(timeline), None)));
+    let figures = |path: &str| {
+        let about = &json(address, path)["about"];
+        let keys = ["samples", "stacks", "functions", "locations", "threads"];
+        let counts = keys.map(|key| about[key].as_u64().expect("a count"));
+        (counts, about["label_keys"].clone(), about["is_part"] == true)
+    };
+    assert_eq!(figures("/api/open"), ([3; 5], serde_json::json!(["early", "late", "late::too"]), false));
+    assert_eq!(figures("/api/open?t=0-500"), ([1; 5], serde_json::json!(["early"]), true));
+    assert_eq!(figures("/api/open?t=500-2500").0, [2; 5]);
+    let faults = json(address, "/api/judged?t=5000-6000")["faults"].to_string();
+    assert!(faults.contains("no samples"), "the range is judged, not the recording: {faults}");
 }
 
 #[test]

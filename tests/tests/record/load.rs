@@ -13,6 +13,12 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
+/// A TCP port that was free a moment ago.
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("loopback has a free port");
+    listener.local_addr().expect("it is bound").port()
+}
+
 /// The comments of a profile.
 fn comments(path: &std::path::Path) -> String {
     run_flamelet(["comments", text(path)]).stdout
@@ -39,6 +45,47 @@ fn a_load_waits_until_the_command_listens() {
     assert_eq!(answer.status, Some(4), "{answer:?}");
     let comments = comments(&path);
     assert!(comments.contains("load: perl") && comments.contains("was listened on"), "{comments}");
+}
+
+#[test]
+fn a_load_waits_for_the_port() {
+    if !may_record() {
+        return;
+    }
+    let folder = folder("port");
+    let (path, socket, loaded) = (folder.join("a.pb.gz"), folder.join("socket"), folder.join("loaded"));
+    // The server listens elsewhere first. If the load came then, it would end with 6; with 9 if another program has taken
+    // the port meanwhile.
+    let serve = |port: u16| {
+        format!(
+            "use IO::Socket::UNIX; use IO::Socket::INET; \
+             my $u = IO::Socket::UNIX->new(Local => '{}', Listen => 5) or die; \
+             select(undef, undef, undef, 0.4); exit 6 if -e '{}'; \
+             my $s = IO::Socket::INET->new(LocalAddr => '127.0.0.1', LocalPort => {port}, Listen => 5) or exit 9; \
+             $s->accept; exit 4",
+            socket.display(),
+            loaded.display()
+        )
+    };
+    for is_bare in [true, false] {
+        let mut answers = (0..5).map(|_| {
+            for file in [&socket, &loaded] {
+                let _ = std::fs::remove_file(file);
+            }
+            let port = free_port();
+            let load = format!(
+                "touch {}; perl -e \"use IO::Socket::INET; \
+                 IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => {port}) or die 'refused'\"",
+                loaded.display()
+            );
+            let after = if is_bare { port.to_string() } else { format!(":{port}") };
+            let words =
+                ["record", "--load", &load, "--load-after", &after, "-o", text(&path), "--", "perl", "-e"];
+            run_flamelet(words.into_iter().chain([serve(port).as_str()]))
+        });
+        let answer = answers.find(|answer| answer.status != Some(9)).expect("a port stays free");
+        assert_eq!(answer.status, Some(4), "{answer:?}");
+    }
 }
 
 #[test]

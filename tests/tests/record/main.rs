@@ -3,6 +3,7 @@
 mod ending;
 mod killed;
 mod load;
+mod processes;
 mod unheard;
 
 use std::path::{Path, PathBuf};

@@ -26,6 +26,7 @@ const TEXT_SITES: &str = "perf script text, half a million addresses";
 const FRAME_POINTERS: &str = "perf.data, frame pointers";
 const DUMPS: &str = "perf.data, stack dumps of 16 KiB";
 const RUST: &str = "perf.data of a Rust release build with lines";
+const SMALL: &str = "a small perf.data of a Rust release build with lines";
 
 pub(super) fn run(options: &Options) -> Result<Section, Failure> {
     let flamelet = build_flamelet()?;
@@ -71,9 +72,13 @@ fn text_contests(inputs: &Inputs<'_>, inferno: &Path) -> Result<Vec<Contest>, Fa
 
 fn recorded_contests(inputs: &Inputs<'_>) -> Result<Vec<Contest>, Failure> {
     let mut contests = Vec::new();
-    for (what, file) in
-        [(FRAME_POINTERS, inputs.frame_pointers()?), (DUMPS, inputs.dumps()?), (RUST, inputs.rust_program()?)]
-    {
+    let files = [
+        (FRAME_POINTERS, inputs.frame_pointers()?),
+        (DUMPS, inputs.dumps()?),
+        (RUST, inputs.rust_program("flamelet", 1)?),
+        (SMALL, inputs.rust_program("flamelet-small", 20)?),
+    ];
+    for (what, file) in files {
         let Some(file) = file else {
             eprintln!("SKIP: {what}, because this machine's perf cannot record");
             continue;
@@ -219,6 +224,13 @@ fn goals(contests: &[Contest], costs: &[Vec<Cost>], growth: &[Growth]) -> Vec<St
                 verdict(ratio(perf) >= 10.0)
             ));
         }
+    }
+    if let Some([flamelet, _, plain, ..]) = find(SMALL).map(Vec::as_slice) {
+        let ratio = plain.wall.as_secs_f64() / flamelet.wall.as_secs_f64();
+        goals.push(format!(
+            "{SMALL}, no slower than `perf script --no-inline`: {ratio:.2} times as fast, {}",
+            verdict(ratio >= 1.0)
+        ));
     }
     for Growth { what, bytes, peak } in growth {
         let (file, memory) = (bytes[1] as f64 / bytes[0] as f64, peak[1] as f64 / peak[0] as f64);

@@ -5,10 +5,13 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::page::{Section, verdict};
+use super::page::{Section, at_most, verdict};
 use super::statistics::megabytes;
 use super::{Options, build_flamelet, folder};
 use crate::{Failure, run, workspace};
+
+/// How many times as long the work of a service may take while every allocation is recorded.
+const MOST_SLOWDOWN: f64 = 2.0;
 
 /// A workload: its name in the table, and its arguments (the last one is the number of turns).
 const WORKLOADS: [(&str, [&str; 2], u32); 4] = [
@@ -211,6 +214,9 @@ fn section(figures: &[Vec<Figures>], rounds: usize) -> Section {
             "{what}: at most half of heaptrack's slowdown ({theirs:.1} ×): {ours:.1} ×, {}",
             verdict(ours <= theirs / 2.0)
         ));
+        if words[0] == "service" {
+            goals.push(at_most(&format!("{what}: slowdown"), Some(ours), MOST_SLOWDOWN, "×"));
+        }
         if let (Some(theirs), Some(ours)) = (row[1].totals, row[2].totals) {
             // heaptrack's own C++ library makes one block before the program starts.
             let same = (theirs.calls - ours.calls).abs() <= 1.0;

@@ -18,6 +18,20 @@ pub(super) fn middle(figures: impl IntoIterator<Item = f64>) -> Option<f64> {
     figures.get(figures.len().checked_sub(1)? / 2).copied()
 }
 
+/// Returns half of the 95 % interval of the mean, by Student's distribution; infinite for fewer than two values.
+pub(super) fn half_width(values: &[f64]) -> f64 {
+    /// Quantiles for 1, 2, 3 … degrees of freedom; more are close to the last.
+    const QUANTILES: [f64; 12] =
+        [12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179];
+    let Some(freedom) = values.len().checked_sub(1).filter(|&freedom| freedom > 0) else {
+        return f64::INFINITY;
+    };
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / freedom as f64;
+    QUANTILES[freedom.min(QUANTILES.len()) - 1] * (variance / count).sqrt()
+}
+
 /// Returns the median of each figure of several runs.
 pub(super) fn median_cost(costs: &[Cost]) -> Cost {
     Cost {
@@ -58,5 +72,12 @@ mod tests {
         assert_eq!(median([4, 1, 3, 2]), 2);
         assert_eq!(middle([0.4, 0.1, 0.3]), Some(0.3));
         assert_eq!(middle([]), None);
+    }
+
+    #[test]
+    fn few_runs_say_little() {
+        assert_eq!(half_width(&[1.0]), f64::INFINITY);
+        assert!((half_width(&[1.0, 2.0, 3.0]) - 4.303 / 3f64.sqrt()).abs() < 1e-9);
+        assert_eq!(half_width(&[2.0; 30]), 0.0);
     }
 }

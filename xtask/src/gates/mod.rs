@@ -3,6 +3,7 @@
 
 mod clean_clone;
 mod deploy;
+mod jemalloc_for_c;
 mod licences;
 mod recipes;
 pub(crate) mod sanitizer;
@@ -29,6 +30,7 @@ const GATES: &[Gate] = &[
     Gate { name: "features", title: "features", run: |_| check::features() },
     Gate { name: "recipes", title: "recipes for other servers", run: recipes::check },
     Gate { name: "targets", title: "other machines", run: check::targets },
+    Gate { name: "jemalloc-for-c", title: "C's memory by jemalloc", run: jemalloc_for_c::check },
     Gate { name: "unoptimized", title: "unoptimized build", run: unoptimized::check },
     Gate { name: "sanitizer", title: "address sanitizer", run: sanitizer::check },
     Gate { name: "fuzz", title: "fuzz targets", run: fuzz::gate },

@@ -76,7 +76,29 @@ fn misses_c() -> bool {
     if c::is_installed() {
         return false;
     }
-    jemalloc::sampling().is_none()
+    !jemalloc::sampling().is_some_and(|jemalloc| jemalloc.serves_c())
+}
+
+/// Returns the comment about what C code allocates and the profile does not include, and how to include it.
+fn c_comment() -> Option<String> {
+    let way = way_to_see_c(jemalloc::is_in_use(), HAS_MALLOC_MACRO);
+    let comment =
+        || format!("flamelet: memory that C code allocates is not in this profile; {way} includes it");
+    misses_c().then(comment)
+}
+
+/// Whether `global_allocator!(malloc)` does more than `global_allocator!()`.
+const HAS_MALLOC_MACRO: bool = cfg!(all(target_env = "gnu", not(target_feature = "crt-static")));
+
+/// Returns how a program can see what C code allocates.
+fn way_to_see_c(uses_jemalloc: bool, has_malloc_macro: bool) -> &'static str {
+    match (uses_jemalloc, has_malloc_macro) {
+        (false, true) => "flamelet::global_allocator!(malloc)",
+        (true, _) => "the feature `jemalloc-for-c` with jemalloc's own sampling",
+        (false, false) => {
+            "flamelet::global_allocator!(jemalloc, profiling) with the feature `jemalloc-for-c` and jemalloc's own sampling"
+        }
+    }
 }
 
 /// Returns whether allocations are being sampled, by [`Alloc`] or by [`jemalloc`] itself.
@@ -156,4 +178,19 @@ pub fn temporary() -> Result<Profile> {
 /// The live set at its highest, see [`Snapshot::peak`].
 pub fn peak() -> Result<Profile> {
     Ok(Snapshot::take()?.peak())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_includes_the_memory_of_c_is_something_that_does() {
+        assert_eq!(way_to_see_c(false, true), "flamelet::global_allocator!(malloc)");
+        // On musl and in static binaries, `(malloc)` is the same as `()`.
+        for uses_jemalloc in [true, false] {
+            let way = way_to_see_c(uses_jemalloc, false);
+            assert!(way.contains("jemalloc-for-c") && !way.contains("(malloc)"), "{way}");
+        }
+    }
 }

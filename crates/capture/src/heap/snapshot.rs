@@ -244,14 +244,12 @@ impl Snapshot {
             comments.extend(jemalloc::comments());
             let resident = watch::resident_bytes();
             comments.extend(resident.map(|bytes| format!("flamelet: resident memory {bytes} bytes")));
-            comments.extend(super::misses_c().then(|| C_IS_MISSING.to_owned()));
+            comments.extend(super::c_comment());
             comments.extend(watch::describe().iter().map(|limit| format!("flamelet: watching {limit}")));
         }
         comments
     }
 }
-
-const C_IS_MISSING: &str = "flamelet: memory that C code allocates is not in this profile; flamelet::global_allocator!(malloc) includes it";
 
 /// A site, what it grew by, and labels that say so.
 pub(super) type Grown = (Site, Counts, Vec<OwnLabel<'static>>);

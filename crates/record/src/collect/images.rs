@@ -11,6 +11,7 @@ use flamelet_profile::open_regular;
 use flamelet_unwind::{Image, Module, Table};
 use rustc_hash::FxHashMap;
 
+use crate::RecordOptions;
 use crate::sys::memory::ProcessMemory;
 
 /// A part of a file that a process mapped executable.
@@ -38,6 +39,8 @@ pub(crate) struct Images {
     by_build_id: FxHashMap<Box<[u8]>, Arc<Image>>,
     by_file: FxHashMap<FileKey, Option<Arc<Image>>>,
     vdso: Option<Option<Arc<Image>>>,
+    /// Whether a program, not only a library, has a frame that no dump can hold.
+    has_huge_frames: bool,
     /// Kept open so that symbols can be read from them even if their names no longer lead to them.
     files: FxHashMap<(String, Box<[u8]>), File>,
 }
@@ -48,6 +51,12 @@ struct FileKey {
     inode: u64,
     length: u64,
     modified: (i64, i64),
+}
+
+/// Returns whether the process was started from the file of this mapping.
+fn is_program(mapped: &Mapped<'_>) -> bool {
+    let target = std::fs::read_link(format!("/proc/{}/exe", mapped.pid)).unwrap_or_default();
+    target.to_str().is_some_and(|name| name.strip_suffix(" (deleted)").unwrap_or(name) == mapped.name)
 }
 
 /// Returns the link to the program that the process runs, if that is the deleted file of this mapping.
@@ -83,6 +92,11 @@ impl Images {
             name if name.starts_with('/') && !name.starts_with("//") => self.file(mapped),
             _ => None,
         };
+        let table = image.as_ref().and_then(|image| image.table());
+        let is_huge = table.is_some_and(|table| table.largest_frame() > u64::from(RecordOptions::MAX_DUMP));
+        if is_huge && !self.has_huge_frames {
+            self.has_huge_frames = is_program(mapped);
+        }
         let module =
             image.and_then(|image| image.module(mapped.start, mapped.end, mapped.offset, mapped.name));
         module.unwrap_or_else(|| {
@@ -98,6 +112,11 @@ impl Images {
                 table,
             }
         })
+    }
+
+    /// Returns whether a program has a frame that no dump can hold.
+    pub(crate) fn has_huge_frames(&self) -> bool {
+        self.has_huge_frames
     }
 
     /// Returns where the symbols of a file can be read if its name does not lead to it (any more). The path is valid

@@ -1,6 +1,6 @@
 //! The watched processes: their mappings and names.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
 use flamelet_symbol::process::parse_maps;
@@ -21,6 +21,8 @@ struct ModulesByProcess {
     by_pid: RwLock<FxHashMap<u32, Published>>,
     /// Increases with every change of the above.
     version: AtomicU64,
+    /// See [`SharedModules::has_huge_frames`].
+    has_huge_frames: AtomicBool,
 }
 
 impl SharedModules {
@@ -28,6 +30,11 @@ impl SharedModules {
     pub(crate) fn version(&self) -> u64 {
         // Acquire: what is read after this is at least as new.
         self.0.version.load(Ordering::Acquire)
+    }
+
+    /// Returns whether a program has a frame that no dump can hold: stacks below it need the eager drain.
+    pub(crate) fn has_huge_frames(&self) -> bool {
+        self.0.has_huge_frames.load(Ordering::Relaxed)
     }
 
     /// Returns what `pid` has mapped; `None` if it is unknown, or if the lock is taken.
@@ -129,6 +136,7 @@ impl Spaces {
             let as_of = machine::monotonic_nanos();
             let modules = read_modules(pid, images);
             modules.iter().for_each(|module| generators.mapped(pid, &module.name));
+            shared.0.has_huge_frames.fetch_or(images.has_huge_frames(), Ordering::Relaxed);
             let space = AddressSpace::new(modules, eras);
             shared.publish(pid, space.modules(), as_of);
             Followed { space, was_executed: false, as_of, stacks: 0 }
@@ -158,6 +166,7 @@ impl Spaces {
         self.follow(mapped.pid);
         self.generators.mapped(mapped.pid, mapped.name);
         let module = self.images.module(mapped);
+        self.shared.0.has_huge_frames.fetch_or(self.images.has_huge_frames(), Ordering::Relaxed);
         let Some(followed) = self.by_pid.get_mut(&mapped.pid) else { return };
         followed.space.map(module, &mut self.eras);
         followed.as_of = time;

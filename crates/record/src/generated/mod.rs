@@ -35,8 +35,8 @@ pub(crate) struct Generator {
 }
 
 impl Generator {
-    /// The process `pid`, which should be running.
-    fn new(pid: u32) -> Self {
+    /// The process `pid`. If it has ended, only lists of root and of this user are trusted.
+    pub(crate) fn new(pid: u32) -> Self {
         let owner = std::fs::metadata(format!("/proc/{pid}")).ok().map(|process| process.uid());
         Self { pid, owner, ..Self::default() }
     }

@@ -22,10 +22,11 @@ pub(crate) fn advice(findings: &Findings, names: &mut FoundNames, profile: &Prof
 
 /// The samples of one runtime, and how many of them lack something.
 #[derive(Default)]
-struct Seen {
-    samples: u64,
-    unnamed: u64,
-    cut: u64,
+pub(crate) struct Seen {
+    pub(crate) samples: u64,
+    pub(crate) unnamed: u64,
+    /// Those whose stacks end in its code.
+    pub(crate) cut: u64,
 }
 
 fn about_runtimes(findings: &Findings, names: &mut FoundNames) -> Vec<String> {
@@ -68,7 +69,8 @@ fn is_cut_in_generated(findings: &Findings, row: &Row) -> bool {
         && mapping.is_some_and(|mapping| table.mappings[mapping as usize].pid.is_some())
 }
 
-fn runtime_line(runtime: &Runtime, seen: &Seen, all: u64) -> Option<String> {
+/// Returns the line about a runtime, if it concerns enough of `all` samples.
+pub(crate) fn runtime_line(runtime: &Runtime, seen: &Seen, all: u64) -> Option<String> {
     let share = |part: u64| part as f64 / all.max(1) as f64;
     let (unnamed, cut) = (share(seen.unnamed), share(seen.cut));
     let percent = |share: f64| format!("{:.0} %", share * 100.0);

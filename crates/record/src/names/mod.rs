@@ -6,7 +6,7 @@ mod background;
 pub(crate) mod calls;
 pub(crate) mod waits;
 
-pub(crate) use advice::advice;
+pub(crate) use advice::{Seen, advice, runtime_line};
 pub(crate) use background::{Background, Questions};
 
 use flamelet_profile::{Profile, StringId};

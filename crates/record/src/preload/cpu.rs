@@ -11,6 +11,7 @@ use flamelet_profile::{Profile, Quality, merge};
 use flamelet_symbol::symbolize::Symbolizer;
 
 use super::folder::Folder;
+use super::generated::Runtimes;
 use super::running::RunningCommand;
 use super::{Library, program};
 use crate::checkpoint::Saver;
@@ -49,7 +50,7 @@ pub fn record(
     running.wait(options.duration, stop, |elapsed| {
         progress(&Progress { elapsed, ..Progress::default() });
         if let Some(saver) = &mut saver {
-            saver.save_if_due(|| gather(&folder).map_or_else(|_| Profile::default(), |(profile, _)| profile));
+            saver.save_if_due(|| gather(&folder).map_or_else(|_| Profile::default(), |found| found.profile));
         }
     })?;
     let elapsed = running.started.elapsed();
@@ -61,12 +62,13 @@ pub fn record(
         // A process that is still running has saved nothing in its first second.
         running.wait(Some(elapsed + SAVED_AFTER), &AtomicBool::new(false), |_| {})?;
     }
-    let (mut profile, quality) = gather(&folder)?;
+    let Gathered { mut profile, quality, runtimes } = gather(&folder)?;
     let quality = Coverage::new(&profile, &quality, running.cpu_time(), options.frequency).correct(quality);
     let symbols =
         options.symbolize.take().map(|symbols| Symbolizer::new(symbols).symbolize_profile(&mut profile));
     let mut summary = summary(&options, elapsed, &profile, &quality);
     summary.target_cpu = running.cpu_time();
+    summary.notes.extend(runtimes.advice());
     profile.quality = Some(Quality {
         engine: profile.intern(&summary.engine),
         unresolved: summary.unresolved as u64,
@@ -142,9 +144,16 @@ fn summary(options: &RecordOptions, elapsed: Duration, profile: &Profile, qualit
     }
 }
 
+/// What all processes have saved.
+struct Gathered {
+    profile: Profile,
+    quality: Quality,
+    runtimes: Runtimes,
+}
+
 /// Merges the profiles of all processes, each labelled with its process, and their quality.
-fn gather(folder: &Folder) -> Result<(Profile, Quality)> {
-    let mut quality = Quality::default();
+fn gather(folder: &Folder) -> Result<Gathered> {
+    let (mut quality, mut runtimes) = (Quality::default(), Runtimes::default());
     let mut profiles = Vec::new();
     for path in folder.files(PROFILE_ENDING) {
         let Some(bytes) = Folder::read(&path) else { continue };
@@ -156,7 +165,9 @@ fn gather(folder: &Folder) -> Result<(Profile, Quality)> {
             quality.own_cpu_nanos += own.own_cpu_nanos;
         }
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        profile.label_all("pid", stem.split('-').next().unwrap_or_default());
+        let pid = stem.split('-').next().unwrap_or_default();
+        profile.label_all("pid", pid);
+        pid.parse().into_iter().for_each(|pid| runtimes.name(&mut profile, pid));
         let program = profile.mappings().first().map(|mapping| profile.string(mapping.filename).to_owned());
         let program = program.unwrap_or_default();
         let name = Path::new(&program).file_name().unwrap_or_default().to_string_lossy();
@@ -168,7 +179,7 @@ fn gather(folder: &Folder) -> Result<(Profile, Quality)> {
     }
     let merged = merge(&profiles.iter().collect::<Vec<_>>());
     let merged = merged.map_err(|error| Error::new(ErrorKind::Io, error.to_string()))?;
-    Ok((merged, quality))
+    Ok(Gathered { profile: merged, quality, runtimes })
 }
 
 fn no_samples(folder: &Folder) -> Error {

@@ -12,6 +12,7 @@
 mod assemble;
 pub mod cpu;
 mod folder;
+mod generated;
 pub mod heap;
 mod heap_summary;
 mod library;

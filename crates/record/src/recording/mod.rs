@@ -66,10 +66,31 @@ pub(crate) const TELL: Duration = Duration::from_millis(200);
 /// From this many stacks on, the share of cut ones is trusted.
 const ENOUGH_STACKS: u64 = 25;
 /// From this many stacks on that not even the largest dump could hold, more of them are expected: the program has frames
-/// that large, and spends time below them.
+/// that large, and spends time below them. If its unwind table has such a frame, the first one is enough.
 const ENOUGH_HOPELESS: u64 = 2;
 /// One in this many stacks may be cut before the eager drain takes over.
 const TOLERATED_CUTS: u64 = 50;
+
+/// How many stacks of CPU samples were taken, were larger than their dump, and than any dump.
+#[derive(Clone, Copy, Debug)]
+struct Cuts {
+    stacks: u64,
+    cut: u64,
+    hopeless: u64,
+}
+
+impl Cuts {
+    /// Returns whether the eager drain should take over. `has_huge_frames`: the program is known to have a frame that is
+    /// larger than any dump.
+    fn call_for_eager(self, has_huge_frames: bool) -> bool {
+        let Self { stacks, cut, hopeless } = self;
+        if has_huge_frames && hopeless > 0 {
+            return true;
+        }
+        let is_certain = stacks >= ENOUGH_STACKS || hopeless >= ENOUGH_HOPELESS;
+        is_certain && cut * TOLERATED_CUTS > stacks
+    }
+}
 
 /// Records with events. Events opened as a trial are kept until the recording's own are open.
 pub(crate) fn record(
@@ -228,7 +249,8 @@ impl Recording {
         loop {
             let fds: Vec<i32> = self.ends.iter().map(AsRawFd::as_raw_fd).collect();
             let left = self.options.duration.map(|duration| duration.saturating_sub(self.started.elapsed()));
-            let look = if self.started.elapsed() < EARLY { EARLY_LOOK } else { LOOK };
+            let is_early = self.started.elapsed() < EARLY || self.awaits_huge_frames();
+            let look = if is_early { EARLY_LOOK } else { LOOK };
             let ready = machine::poll(&fds, left.unwrap_or(look).min(look))?;
             if let Drain::Eager(eager) = &self.drain {
                 eager.nudge();
@@ -268,8 +290,15 @@ impl Recording {
         let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
         let (stacks, cut) = (count(&self.counters.stacks), count(&self.counters.cut));
         let hopeless = cut.saturating_sub(count(&self.counters.cut_nearby));
-        let is_certain = stacks >= ENOUGH_STACKS || hopeless >= ENOUGH_HOPELESS;
-        self.options.cpu && is_certain && cut * TOLERATED_CUTS > stacks
+        self.options.cpu && Cuts { stacks, cut, hopeless }.call_for_eager(self.awaits_huge_frames())
+    }
+
+    /// Returns whether the eager drain is needed as soon as the program runs below a frame that its unwind table knows to
+    /// be larger than any dump.
+    fn awaits_huge_frames(&self) -> bool {
+        let is_watched = !matches!(self.watched, Watched::Everything);
+        let may_switch = !self.was_eager && self.options.completion == Completion::Auto && self.options.cpu;
+        may_switch && is_watched && self.modules.has_huge_frames()
     }
 
     /// Reopens the CPU events so that each sample wakes a drain, and starts a drain on every CPU.
@@ -382,4 +411,20 @@ pub(crate) fn command_failed(program: &str, error: &std::io::Error) -> Error {
         _ => error.to_string(),
     };
     Error::new(ErrorKind::NotFound, format!("{program}: cannot start the command: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_eager_drain_takes_over_when_stacks_are_cut() {
+        let calls = |stacks, cut, hopeless, has_huge| Cuts { stacks, cut, hopeless }.call_for_eager(has_huge);
+        assert!(calls(1, 1, 1, true), "the table knows that more will follow");
+        assert!(!calls(1, 1, 1, false), "one may be an accident");
+        assert!(calls(1000, 1, 1, true) && !calls(1000, 1, 1, false));
+        assert!(!calls(1000, 0, 0, true), "a huge frame that never runs costs nothing");
+        assert!(calls(2, 2, 2, false));
+        assert!(!calls(20, 5, 0, false) && calls(30, 5, 0, false));
+    }
 }

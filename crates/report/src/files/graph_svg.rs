@@ -10,7 +10,7 @@ use super::dot::heat;
 use crate::flame::{PATTERNS, hue_of, legend, paint};
 use crate::graph::layers::{BoxCall, Gaps, Placed, Size, place};
 use crate::graph::{self, Edge, GraphNode};
-use crate::names::{crate_of, folded_owner, package_name};
+use crate::names::{crate_of, folded_owner, package_name, without_arguments};
 use crate::report::Report;
 use crate::stacks::base_label_sets;
 use crate::xml::escaped;
@@ -132,23 +132,6 @@ fn shortened(name: &str) -> String {
     }
     let end: String = name.chars().skip(length - LONGEST_NAME + 1).collect();
     format!("…{end}")
-}
-
-/// Returns a C++ name without its arguments, as the page's `withoutArguments`; other names as they are.
-fn without_arguments(name: &str) -> &str {
-    let text = name.strip_suffix(" const").unwrap_or(name);
-    if !text.ends_with(')') {
-        return name;
-    }
-    let mut depth = 0;
-    for (at, letter) in text.char_indices().rev() {
-        depth += i32::from(letter == ')') - i32::from(letter == '(');
-        if depth == 0 && at > 0 {
-            let before = &text[..at];
-            return if before.ends_with("operator") || before.ends_with('.') { name } else { before };
-        }
-    }
-    name
 }
 
 struct Drawing<'a> {

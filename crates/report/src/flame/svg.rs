@@ -14,6 +14,7 @@ use super::folding::{Folding, name_key};
 use super::legend::{CHARACTER, PATTERNS, legend, paint};
 use super::palette::hue_of;
 use super::tree::FlameTree;
+use crate::names::short_name;
 use crate::stacks::{StackWeights, Value};
 use crate::xml::escaped;
 
@@ -271,14 +272,13 @@ fn diff_colour(value: Value) -> String {
     format!("#{:02x}{:02x}{:02x}", mix(0), mix(1), mix(2))
 }
 
-/// Returns as much of `name` as fits, with dots where it is cut.
+/// Returns as much of `name` as fits: all of it, its short form, or the start of that, with dots where it is cut.
 fn clipped(name: &str, width: f64) -> String {
     let room = ((width - 6.0) / CHARACTER).max(0.0) as usize;
-    if name.chars().count() <= room {
-        return name.to_owned();
+    let fits = |name: &str| name.chars().count() <= room;
+    if room < 3 || fits(name) {
+        return if fits(name) { name.to_owned() } else { String::new() };
     }
-    match room {
-        0..=2 => String::new(),
-        _ => name.chars().take(room - 1).chain(['…']).collect(),
-    }
+    let short = short_name(name);
+    if fits(&short) { short } else { short.chars().take(room - 1).chain(['…']).collect() }
 }

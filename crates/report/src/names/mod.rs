@@ -3,6 +3,7 @@
 #[cfg(feature = "text")]
 mod fold;
 mod go_between;
+mod short;
 
 use flamelet_symbol::owner::Owner;
 pub(crate) use flamelet_symbol::rust_name::{
@@ -14,6 +15,9 @@ pub use fold::NameFolding;
 #[cfg(feature = "text")]
 pub(crate) use fold::{fold, folded_name, folded_owner};
 pub(crate) use go_between::{is_glue, is_standard, stands_for_itself};
+pub(crate) use short::short_name;
+#[cfg(feature = "text")]
+pub(crate) use short::without_arguments;
 
 /// Returns the name of an owner without a version: `tokio`, `std`, `libc.so.6`.
 pub(crate) fn package_name(owner: &Owner) -> &str {

@@ -1,9 +1,12 @@
 //! What a profile says about itself, for the page.
 
-use flamelet_profile::{Profile, ValueType};
+use std::collections::BTreeSet;
+
+use flamelet_profile::{FunctionId, LocationId, Profile, StackId, ThreadId, ValueType};
+use rustc_hash::FxHashSet;
 use serde::Serialize;
 
-use crate::info::{label_keys, unnamed_locations};
+use crate::info::{is_unnamed, label_keys, unnamed_locations};
 use crate::observations::per_observation;
 use crate::stacks::{DIFF_BASE_LABEL, Part, base_label_sets};
 
@@ -68,6 +71,8 @@ pub struct About {
     label_keys: Vec<String>,
     /// Whether it counts objects and bytes, as heap profiles do.
     is_heap: bool,
+    /// Whether the figures are those of a time range; the quality is that of the whole recording.
+    is_part: bool,
 }
 
 impl About {
@@ -99,6 +104,7 @@ impl About {
             has_timeline: profile.timeline.as_ref().is_some_and(|timeline| !timeline.events.is_empty()),
             label_keys: label_keys(profile).into_iter().filter(|key| key != DIFF_BASE_LABEL).collect(),
             is_heap: counts_memory(profile),
+            is_part: false,
         }
     }
 }
@@ -107,8 +113,52 @@ impl About {
     /// Replaces the figures that a time range changes by those of `part`, which is limited to it.
     #[must_use]
     pub fn in_range(self, part: &Profile) -> Self {
-        let types = types(part, &base_label_sets(part));
-        Self { types, samples: part.sample_count(), duration_nanos: part.header.duration_nanos, ..self }
+        let used = Used::by(part);
+        let unnamed = used.locations.iter().filter(|&&location| is_unnamed(part, location)).count();
+        Self {
+            types: types(part, &base_label_sets(part)),
+            samples: part.sample_count(),
+            duration_nanos: part.header.duration_nanos,
+            stacks: used.stacks.len(),
+            functions: used.functions.len(),
+            locations: used.locations.len(),
+            unnamed_locations: unnamed,
+            threads: used.threads.len(),
+            label_keys: used.label_keys.into_iter().map(str::to_owned).collect(),
+            is_part: true,
+            ..self
+        }
+    }
+}
+
+/// What the samples of a profile refer to: a part of a recording keeps the tables of the whole.
+#[derive(Default)]
+struct Used<'a> {
+    stacks: FxHashSet<StackId>,
+    locations: FxHashSet<LocationId>,
+    functions: FxHashSet<FunctionId>,
+    threads: FxHashSet<ThreadId>,
+    label_keys: BTreeSet<&'a str>,
+}
+
+impl<'a> Used<'a> {
+    fn by(profile: &'a Profile) -> Self {
+        let mut used = Self::default();
+        let mut sets = FxHashSet::default();
+        for sample in profile.samples() {
+            if used.stacks.insert(sample.stack) {
+                used.locations.extend(profile.stack(sample.stack));
+            }
+            sets.insert(sample.labels);
+        }
+        for &location in &used.locations {
+            used.functions.extend(profile.lines(location).iter().filter_map(|line| line.function));
+        }
+        let keys = sets.iter().flat_map(|&set| profile.labels(set)).map(|label| profile.string(label.key));
+        used.label_keys = keys.filter(|key| *key != DIFF_BASE_LABEL).collect();
+        let events = profile.timeline.iter().flat_map(|timeline| &timeline.events);
+        used.threads = events.map(|event| event.thread).collect();
+        used
     }
 }
 

@@ -7,6 +7,8 @@ use flamelet_symbol::owner::Owner;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
+#[cfg(feature = "text")]
+use super::changed::Changed;
 use super::functions::FunctionRow;
 use crate::flame::{Boxes, FlameBox, FlameTree, hue_of, name_key};
 use crate::names::is_glue;
@@ -223,6 +225,12 @@ pub struct FunctionsPayload {
     flat_sides: Option<Sides>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cum_sides: Option<Sides>,
+    /// In a difference: whether the own cost changed by more than noise, as `flamelet diff` says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    flat_real: Option<Vec<bool>>,
+    /// The same for the cumulative cost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cum_real: Option<Vec<bool>>,
 }
 
 impl FunctionsPayload {
@@ -246,6 +254,17 @@ impl FunctionsPayload {
             cum: rows.iter().map(|row| row.cum.weight()).collect(),
             flat_sides: Sides::of(rows.iter().map(|row| row.flat)),
             cum_sides: Sides::of(rows.iter().map(|row| row.cum)),
+            flat_real: None,
+            cum_real: None,
         }
+    }
+
+    /// Adds which functions changed by more than noise.
+    #[cfg(feature = "text")]
+    #[must_use]
+    pub fn with_changed(self, changed: &Changed) -> Self {
+        let name = |&row: &u32| self.names.names[row as usize].as_str();
+        let (flat, cum) = self.name.iter().map(|row| changed.of(name(row)).into()).unzip();
+        Self { flat_real: Some(flat), cum_real: Some(cum), ..self }
     }
 }

@@ -8,6 +8,8 @@ use flamelet_symbol::owner::Owners;
 use serde::Serialize;
 
 use super::about::{About, counts_memory};
+#[cfg(feature = "text")]
+use super::changed::Changed;
 use super::columns::{FlamePayload, FunctionsPayload};
 use super::functions::functions;
 use super::graph::{CallGraph, call_graph};
@@ -134,6 +136,14 @@ fn picture(
     let graph = call_graph(profile, tree.frames(), weights, GRAPH_NODES, !options.everything);
     rows.truncate(MAX_FUNCTIONS.min(max_boxes));
     let functions = FunctionsPayload::new(profile, tree.frames(), &rows, count, weights.total(), diff);
+    #[cfg(feature = "text")]
+    let functions = match diff && profile.stack_count() <= SMALL_PROFILE {
+        true => {
+            let owners = owners(profile, options);
+            functions.with_changed(&Changed::between_sides(profile, &owners, sample_type))
+        }
+        false => functions,
+    };
     let heap = counts_memory(profile).then(|| heap(profile, tree.frames(), sample_type));
     let flame = FlamePayload::new(tree, &boxes, diff);
     ExportedType {
@@ -156,7 +166,12 @@ fn saved_summary(profile: &Profile, options: &FlameOptions, sample_type: usize) 
     }
     let shown = Arc::new(profile.clone());
     let whole = options.whole.clone().unwrap_or_else(|| Arc::clone(&shown));
+    Some(summary(&Summarized { shown, whole }, &owners(profile, options), sample_type))
+}
+
+/// Returns whose code the functions are.
+#[cfg(feature = "text")]
+fn owners(profile: &Profile, options: &FlameOptions) -> Arc<Owners> {
     let found = || Arc::new(Owners::of(profile, |_, _| false));
-    let owners = options.owners.clone().unwrap_or_else(found);
-    Some(summary(&Summarized { shown, whole }, &owners, sample_type))
+    options.owners.clone().unwrap_or_else(found)
 }

@@ -5,6 +5,8 @@
 //! Node.
 
 mod about;
+#[cfg(feature = "text")]
+mod changed;
 mod columns;
 mod functions;
 mod graph;
@@ -19,6 +21,8 @@ mod timeline;
 use serde::Serialize;
 
 pub use about::About;
+#[cfg(feature = "text")]
+pub use changed::Changed;
 pub use columns::{FlamePayload, FunctionsPayload, NameColumns};
 pub use functions::{FunctionRow, functions};
 pub use graph::{CallGraph, call_graph};

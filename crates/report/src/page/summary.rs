@@ -8,14 +8,14 @@ use flamelet_symbol::owner::Owners;
 use serde::Serialize;
 
 use super::about::counts_memory;
+use super::changed::{compared, side};
 use super::labels::escaped_pattern;
 use crate::by::{Group, Grouping, by};
-use crate::diff::{Comparison, Run, diff};
 use crate::explain::{self, Changes, Explanation, explain};
 use crate::heap::{LIFETIMES, TEMPORARY, lifetimes_of_sets};
 use crate::options::{ReportKind, ReportOptions};
 use crate::report::Report;
-use crate::stacks::{DIFF_BASE_LABEL, base_label_sets};
+use crate::stacks::base_label_sets;
 use crate::verdict::{Verdict, judge};
 
 /// The most rows of a list.
@@ -80,14 +80,7 @@ impl Summarized {
 
     /// Returns one side of a difference.
     fn side(&self, is_base: bool) -> Self {
-        let side_of = |profile: &Profile| {
-            let mut side = profile.clone();
-            side.keep_labelled(DIFF_BASE_LABEL, "true", is_base);
-            if is_base {
-                side.scale(-1.0);
-            }
-            Arc::new(side)
-        };
+        let side_of = |profile: &Profile| Arc::new(side(profile, is_base));
         match Arc::ptr_eq(&self.shown, &self.whole) {
             true => Self::of(&side_of(&self.shown)),
             false => Self { shown: side_of(&self.shown), whole: side_of(&self.whole) },
@@ -106,12 +99,7 @@ pub fn summary(profile: &Summarized, owners: &Owners, sample_type: usize) -> Sum
 
 /// Says what changed between the sides of a difference, as `flamelet diff --explain` does.
 fn changes(base: &Summarized, new: &Summarized, owners: &Owners, sample_type: usize) -> Option<Changes> {
-    let options = ReportOptions { sample_index: sample_type.to_string(), ..ReportOptions::default() };
-    let run = |side: &Summarized| {
-        let prepare = |profile| Report::new(profile, &options, ReportKind::Diff);
-        Run::new(Profile::clone(&side.shown), owners.clone(), prepare).ok()
-    };
-    let compared = diff(&[run(base)?], &[run(new)?], &Comparison::default());
+    let compared = compared(&base.shown, &new.shown, owners, sample_type)?;
     let report = |side: &Summarized| [Report::unfiltered(Arc::clone(&side.whole), sample_type, 0)];
     let owners = std::slice::from_ref(owners);
     Some(explain::changes(&compared, (&report(base), owners), (&report(new), owners)))

@@ -4,6 +4,13 @@ use flamelet_report::profile::{
     Event, LabelSetId, Line, LocationId, Profile, ProfileBuilder, Quality, Thread, ThreadId, Timeline,
 };
 
+/// Another run of `service(seed)`, on a machine that was a fifth slower.
+pub(crate) fn slower_run(seed: u64) -> Profile {
+    let mut run = service(seed);
+    run.scale(1.2);
+    run
+}
+
 /// A deterministic stream of numbers.
 pub(crate) struct Numbers(pub(crate) u64);
 

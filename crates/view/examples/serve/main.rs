@@ -1,6 +1,6 @@
 //! Serves made-up profiles, for the tests in a browser (`ui/tests/browser.mjs`) and for looking at the page.
 //!
-//! `cargo run -p flamelet-view --example serve -- service|heap|hostile|several|live|past|fleet|big COUNT` prints the address.
+//! `cargo run -p flamelet-view --example serve -- service|heap|hostile|several|unchanged|live|past|fleet|big COUNT` prints the address.
 //! `… -- file PATH` serves a pprof file. `… -- export service|hostile|big FILE` writes the page as a file.
 
 mod made_up;
@@ -121,6 +121,10 @@ fn main() {
         ["several"] => Source::profiles(vec![
             ("before".into(), made_up::service(1)),
             ("after".into(), made_up::service(2)),
+        ]),
+        ["unchanged"] => Source::profiles(vec![
+            ("before".into(), made_up::service(1)),
+            ("after".into(), made_up::slower_run(1)),
         ]),
         ["heap"] => Source::profiles(vec![
             ("growth".into(), made_up_heap::growth()),

@@ -117,12 +117,12 @@ impl Inputs<'_> {
         record(&name, &["-F", "997", "--call-graph", "dwarf,16384"], &program, &["2", &millis.to_string()])
     }
 
-    /// Records flamelet itself at work: many locations, most of them inlined.
-    pub(super) fn rust_program(&self) -> Result<Option<PathBuf>, Failure> {
-        let profile = generate(self.stacks())?;
+    /// Records flamelet itself at work: many locations, most of them inlined. The work is a `part` of the usual one.
+    pub(super) fn rust_program(&self, name: &str, part: usize) -> Result<Option<PathBuf>, Failure> {
+        let profile = generate(self.stacks() / part)?;
         let options = ["-F", "997", "--call-graph", "dwarf,16384"];
         let file = profile.to_string_lossy().into_owned();
-        record("flamelet.perf.data", &options, self.flamelet, &["flame", &file, "-o", "/dev/null"])
+        record(&format!("{name}.perf.data"), &options, self.flamelet, &["flame", &file, "-o", "/dev/null"])
     }
 }
 

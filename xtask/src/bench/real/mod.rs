@@ -49,19 +49,21 @@ pub(super) fn run(options: &Options) -> Result<Section, Failure> {
     let bench = Bench { flamelet: build_flamelet()?, folder: folder()?.join("real"), quick: options.quick };
     std::fs::create_dir_all(&bench.folder).map_err(|error| Failure::failed(error.to_string()))?;
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let (mut rows, mut reached, mut count) = (Vec::new(), [0; 3], 0);
+    let (mut rows, mut reached, mut skipped) = (Vec::new(), [0; 3], Vec::new());
     for program in PROGRAMS {
         match bench.figures(program) {
             Ok(figures) => {
-                count += 1;
                 let is_good = figures.is_good();
                 reached.iter_mut().zip(is_good).for_each(|(count, is_good)| *count += usize::from(is_good));
                 rows.push(row(program, &figures));
             }
-            Err(failure) => eprintln!("SKIP: {}: {}", program.name, failure.message),
+            Err(failure) => {
+                eprintln!("SKIP: {}: {}", program.name, failure.message);
+                skipped.push(program.name);
+            }
         }
     }
-    Ok(section(rows, reached, count, load.split_whitespace().next().unwrap_or("?")))
+    Ok(section(rows, reached, &skipped, load.split_whitespace().next().unwrap_or("?")))
 }
 
 fn row(program: &Program, figures: &Figures) -> Vec<String> {
@@ -83,12 +85,19 @@ fn row(program: &Program, figures: &Figures) -> Vec<String> {
     ]
 }
 
-fn section(rows: Vec<Vec<String>>, reached: [usize; 3], count: usize, load: &str) -> Section {
+fn section(rows: Vec<Vec<String>>, reached: [usize; 3], skipped: &[&str], load: &str) -> Section {
+    let count = rows.len();
     let goal = |what: &str, reached: usize| {
         format!("{what}: {reached} of {count} programs, {}", verdict(reached == count && count > 0))
     };
+    let left_out = if skipped.is_empty() { String::new() } else { format!(" (not {})", skipped.join(", ")) };
+    let tried = format!(
+        "{count} of {} programs tried{left_out}, {}",
+        count + skipped.len(),
+        verdict(skipped.is_empty())
+    );
     Section {
-        title: "real: programs from Debian, beside perf in the same run".to_owned(),
+        title: "real: programs from Debian and crates.io, beside perf in the same run".to_owned(),
         about: format!(
             "`perf record` (without stacks) starts `flamelet record`, which starts the program: both look at the same run, \
              {HERTZ} times\na second of CPU time each. The difference is the largest of the ten functions with the most \
@@ -99,6 +108,7 @@ fn section(rows: Vec<Vec<String>>, reached: [usize; 3], count: usize, load: &str
         columns: vec!["program", "samples", "worst difference", "cut", "unnamed", "bytes"],
         rows,
         goals: vec![
+            tried,
             goal("every share of the top ten within 2 points or sampling error", reached[0]),
             goal("at most 1 % of the stacks cut", reached[1]),
             goal("at most 1 % of the samples unnamed, or no more than perf's", reached[2]),
@@ -176,5 +186,19 @@ impl Bench {
             bytes: size(ours),
             perf_bytes: size(theirs),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_was_left_out_is_no_success() {
+        let row = || vec![String::new()];
+        let all = section(vec![row(), row()], [2; 3], &[], "0.1");
+        assert!(all.goals.iter().all(|goal| goal.ends_with("reached")), "{:?}", all.goals);
+        let some = section(vec![row(), row()], [2; 3], &["redis"], "0.1");
+        assert_eq!(some.goals[0], "2 of 3 programs tried (not redis), **missed**");
     }
 }

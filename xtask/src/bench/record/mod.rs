@@ -60,7 +60,8 @@ pub(super) fn run(options: &Options) -> Result<Section, Failure> {
         Load { name: "8 threads, 3000 Hz", kind: "deep", threads: 8, hertz: 3000, millis: millis(3_000) };
     let (mut rows, mut goals) = (Vec::new(), Vec::new());
     for load in [usual, stress] {
-        let Compared { all, noise } = record_all(&tools, load, rounds)?;
+        let most_rounds = if options.quick { rounds } else { MOST_ROUNDS };
+        let Compared { all, noise } = record_all(&tools, load, rounds, most_rounds)?;
         for (recorder, recordings) in &all {
             rows.push(row(load, *recorder, recordings));
         }
@@ -68,6 +69,7 @@ pub(super) fn run(options: &Options) -> Result<Section, Failure> {
             |wanted| all.iter().find(|(recorder, _)| *recorder == wanted).map(|(_, recordings)| recordings);
         if let Some(ours) = of(Recorder::Flamelet) {
             goals.extend(goals_of(load, ours));
+            goals.push(certainty_goal(load, ours));
             goals.extend(of(Recorder::Samply).map(|samply| against_samply(load, ours, samply, noise)));
         }
     }
@@ -102,6 +104,11 @@ pub(super) fn run(options: &Options) -> Result<Section, Failure> {
     })
 }
 
+/// The slowdown is measured until it is known this well: half of the 95 % interval, in points.
+const SLOWDOWN_HALF_WIDTH: f64 = 0.5;
+/// The most rounds for that.
+const MOST_ROUNDS: usize = 41;
+
 /// All recordings of a load.
 struct Compared {
     all: Vec<(Recorder, Vec<Recording>)>,
@@ -111,17 +118,29 @@ struct Compared {
 }
 
 /// Runs every recorder `rounds` times, alternately forwards and backwards, with an unrecorded run before and after
-/// each, because a machine's speed drifts by more than the effect that is measured.
-fn record_all(tools: &Tools, load: Load, rounds: usize) -> Result<Compared, Failure> {
+/// each, because a machine's speed drifts by more than the effect that is measured. flamelet and samply, whose slowdowns
+/// are compared, then go on until these are known well enough, or up to `most_rounds`.
+fn record_all(tools: &Tools, load: Load, rounds: usize, most_rounds: usize) -> Result<Compared, Failure> {
     let calm = Load { millis: load.millis.min(2500), ..load };
     let nobody = || Recording::make(tools, calm, Recorder::Nothing).map(|run| run.turns_a_second);
     let mut all: Vec<(Recorder, Vec<Recording>)> =
         Recorder::all(tools).into_iter().map(|recorder| (recorder, Vec::new())).collect();
     let mut differences = Vec::new();
     let mut before = nobody()?;
-    for round in 1..=rounds {
-        for (recorder, recordings) in &mut all {
-            println!("   {}, round {round} of {rounds}: {}", load.name, recorder.name());
+    let is_compared = |recorder: Recorder| matches!(recorder, Recorder::Flamelet | Recorder::Samply);
+    let mut done = 0;
+    for round in 1..=most_rounds {
+        let is_vague = |(recorder, recordings): &(Recorder, Vec<Recording>)| {
+            is_compared(*recorder) && slowdown_half_width(recordings) >= SLOWDOWN_HALF_WIDTH
+        };
+        if round > rounds && !all.iter().any(is_vague) {
+            break;
+        }
+        done = round;
+        for (recorder, recordings) in
+            all.iter_mut().filter(|(recorder, _)| round <= rounds || is_compared(*recorder))
+        {
+            println!("   {}, round {round}: {}", load.name, recorder.name());
             let mut recording = Recording::make(tools, load, *recorder)?;
             let after = nobody()?;
             let usual = f64::midpoint(before, after);
@@ -132,10 +151,22 @@ fn record_all(tools: &Tools, load: Load, rounds: usize) -> Result<Compared, Fail
         }
         all.reverse();
     }
-    if rounds % 2 == 1 {
+    if done % 2 == 1 {
         all.reverse();
     }
     Ok(Compared { all, noise: statistics::middle(differences).unwrap_or(0.0) })
+}
+
+/// Returns half of the 95 % interval of the mean slowdown, in points; infinite if it is not known.
+fn slowdown_half_width(recordings: &[Recording]) -> f64 {
+    let slowdowns = recordings.iter().map(|recording| recording.slowdown).collect::<Option<Vec<f64>>>();
+    slowdowns.map_or(f64::INFINITY, |slowdowns| statistics::half_width(&slowdowns))
+}
+
+/// Says how well our slowdown is known.
+fn certainty_goal(load: Load, ours: &[Recording]) -> String {
+    let what = format!("{}: half of the 95 % interval of the slowdown ({} rounds)", load.name, ours.len());
+    at_most(&what, Some(slowdown_half_width(ours)), SLOWDOWN_HALF_WIDTH, "points")
 }
 
 /// Returns the median of a figure over the rounds; `None` if a round lacks it.
@@ -186,6 +217,12 @@ fn goals_of(load: Load, ours: &[Recording]) -> Vec<String> {
         goal(load.name, "bytes a sample", middle(ours, Recording::bytes_a_sample), 100.0),
         goal(load.name, "samples lost", middle(ours, lost), 0.0),
         cpu_goal(load.name, "in batches", ours, 10.0),
+        goal(
+            load.name,
+            "µs of recorder CPU a sample, with names",
+            middle(ours, Recording::micros_a_sample),
+            6.0,
+        ),
         goal(load.name, "seconds from the end to the picture", middle(ours, |one| one.to_picture), 0.3),
     ]
 }

@@ -26,6 +26,7 @@ use crate::{Error, ErrorKind, Result};
 use control::Control;
 use flamelet_profile::Profile;
 use std::ffi::{CStr, c_char};
+use std::hint::black_box;
 use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -85,6 +86,11 @@ static IS_SAMPLING: AtomicBool = AtomicBool::new(false);
 /// Returns the jemalloc that is sampling now.
 pub(super) fn sampling() -> Option<Jemalloc> {
     STARTED.get().copied().filter(|_| IS_SAMPLING.load(Ordering::Relaxed))
+}
+
+/// Returns whether the program is known to allocate from jemalloc.
+pub(super) fn is_in_use() -> bool {
+    STARTED.get().is_some()
 }
 
 impl Jemalloc {
@@ -177,6 +183,17 @@ impl Jemalloc {
         let text = text(self.control)?;
         dump::profile(&text, hooks::takes_stacks())
             .map_err(|error| Error::new(ErrorKind::Denied, format!("cannot read the jemalloc dump: {error}")))
+    }
+
+    /// Returns whether C code allocates from this jemalloc too, which its sampling then sees: allocates a block as C
+    /// does, and asks jemalloc whether it has one more. A jemalloc without statistics is not known to.
+    pub(super) fn serves_c(&self) -> bool {
+        const SIZE: u64 = 64;
+        let allocated = || self.control.read::<u64>(c"thread.allocated");
+        let before = allocated();
+        // SAFETY: the block is not used, and freed at once.
+        unsafe { libc::free(black_box(libc::malloc(SIZE as usize))) };
+        matches!((before, allocated()), (Ok(before), Ok(after)) if after >= before + SIZE)
     }
 
     fn check_profiling(&self) -> Result<()> {

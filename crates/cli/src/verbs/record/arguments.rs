@@ -67,7 +67,8 @@ pub(crate) struct Args {
     /// Run this load generator (a shell command) during the recording, from when the command listens on a port
     #[arg(long, value_name = "CMD")]
     pub(crate) load: Option<String>,
-    /// Start the load when the command prints this text, listens on this port (8080), or after this time (2s)
+    /// Start the load when the command prints this text, listens on this port (:80; numbers from 1024 on are ports), or
+    /// after this time (2s, 500ms, 2m; smaller numbers are seconds)
     #[arg(long, value_name = "TEXT|PORT|TIME", requires = "load")]
     pub(crate) load_after: Option<LoadAfter>,
     /// Take symbols from this binary, debug file or folder

@@ -28,23 +28,46 @@ pub(crate) enum LoadAfter {
 impl std::str::FromStr for LoadAfter {
     type Err = String;
 
-    /// Reads `8080` (a port), `2s` (seconds), or a text.
+    /// Reads `:80` or `8080` (a port), `2s`, `500ms`, `2m` or `5` (a time; seconds without a unit), or a text. Whole
+    /// numbers from [`FIRST_PORT`] on are ports.
     fn from_str(text: &str) -> Result<Self, String> {
         if text.is_empty() {
             return Err(
-                "use a port such as 8080, a time such as 2s, or a text that the command prints".to_owned()
+                "use a port such as :8080, a time such as 2s, or a text that the command prints".to_owned()
             );
         }
-        if text.bytes().all(|byte| byte.is_ascii_digit()) {
-            let port = text.parse().ok().filter(|&port| port != 0);
-            return port.map(Self::Port).ok_or_else(|| "this is not a port; write a time as 2s".to_owned());
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let port = text.strip_prefix(':').filter(|port| is_number(port));
+        if let Some(number) = port.or(Some(text).filter(|text| is_number(text))) {
+            let number = number.parse::<u64>().ok();
+            if port.is_some() || number.is_none_or(|number| number >= FIRST_PORT) {
+                let port = number.and_then(|number| u16::try_from(number).ok()).filter(|&port| port != 0);
+                return port.map(Self::Port).ok_or_else(|| "not a port; write a time as 2s".to_owned());
+            }
         }
-        let seconds = text.strip_suffix('s').and_then(|seconds| seconds.parse::<f64>().ok());
-        match seconds.map(Duration::try_from_secs_f64) {
-            Some(time) => time.map(Self::Time).map_err(|_| "this is not a time; write it as 2s".to_owned()),
+        match time(text) {
+            Some(time) => time.map(Self::Time),
             None => Ok(Self::Text(text.to_owned())),
         }
     }
+}
+
+/// The first port that servers without privileges use; smaller numbers are seconds.
+const FIRST_PORT: u64 = 1024;
+
+/// Reads a number of seconds, or a number with a unit; `None` for anything else.
+fn time(text: &str) -> Option<Result<Duration, String>> {
+    let unit_at = text.find(|char: char| char.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit_at);
+    let factor = match unit {
+        "" | "s" => 1.0,
+        "ms" => 0.001,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => return None,
+    };
+    let number: f64 = number.trim_end().parse().ok()?;
+    Some(Duration::try_from_secs_f64(number * factor).map_err(|_| "not a time; write it as 2s".to_owned()))
 }
 
 /// For how long to wait until the command listens on any port: it may be no server.
@@ -72,7 +95,7 @@ impl Readiness {
         let text = match &args.load_after {
             Some(LoadAfter::Text(_)) if args.command.is_empty() => {
                 return Err(Failure::new(
-                    "--load-after TEXT reads the output of a command after --; use a port or a time such as 2s",
+                    "--load-after TEXT reads the output of a command after --; use a port such as :8080 or a time such as 2s",
                 ));
             }
             Some(LoadAfter::Text(text)) => Some(text.clone()),
@@ -157,10 +180,19 @@ mod tests {
     #[test]
     fn ports_times_and_texts() {
         let read = |text: &str| text.parse::<LoadAfter>();
-        assert_eq!(read("8080"), Ok(LoadAfter::Port(8080)));
-        assert_eq!(read("0.5s"), Ok(LoadAfter::Time(Duration::from_millis(500))));
-        assert_eq!(read("0s"), Ok(LoadAfter::Time(Duration::ZERO)));
-        assert_eq!(read("listening on"), Ok(LoadAfter::Text("listening on".to_owned())));
-        assert!(read("70000").is_err() && read("0").is_err() && read("").is_err() && read("-3s").is_err());
+        for (text, port) in [("8080", 8080), ("1024", 1024), ("65535", 65535), (":8080", 8080), (":80", 80)] {
+            assert_eq!(read(text), Ok(LoadAfter::Port(port)), "{text}");
+        }
+        let times = [("0", 0), ("5", 5000), ("0.5", 500), ("0.5s", 500), ("500ms", 500), ("2m", 120_000)];
+        for (text, millis) in times.into_iter().chain([("1023", 1_023_000), ("2 s", 2000), ("1h", 3_600_000)])
+        {
+            assert_eq!(read(text), Ok(LoadAfter::Time(Duration::from_millis(millis))), "{text}");
+        }
+        for text in ["listening on", ":", ":http", "5 workers", "5x", "s", "ms", "port 8080", "infinity"] {
+            assert_eq!(read(text), Ok(LoadAfter::Text(text.to_owned())));
+        }
+        for text in ["", "70000", ":70000", ":0", "-3s", "-3", "99999999999999999999"] {
+            assert!(read(text).is_err(), "{text}");
+        }
     }
 }
