@@ -13,7 +13,8 @@ import { exactLabel, grouped, shareLabel, timeLabel, valueLabel } from "./units.
 /** @typedef {{name: string, owner: string, flat: number, cum: number, parts: Part[]}} Row */
 /** @typedef {{by: string, title: string, sample_type: string, unit: string, total: number, without_yours: number, rows: Row[]}} List */
 /** @typedef {{function: string, file: string, line: number, share: number}} Place */
-/** @typedef {{rule: string, title: string, share: number, range: [number, number], confidence: string, places: Place[], why: string, helps: string, dig: string}} StandsOut */
+/** The view that shows a finding. @typedef {{view: string, focus?: string, sample_type?: string, function?: string}} Closer */
+/** @typedef {{rule: string, title: string, share: number, range: [number, number], confidence: string, places: Place[], why: string, helps: string, closer: Closer}} StandsOut */
 /** @typedef {{times: number[], sizes: number[], unit: string}} Size */
 /** `sentence` begins with the name of the function. @typedef {{function: string, sentence: string}} Change */
 /** @typedef {{summary: string, more: Change[], less: Change[]}} Changes */
@@ -81,22 +82,43 @@ function findingPart(app, finding) {
   const percent = (/** @type {number} */ share) => `${(100 * share).toFixed(1)} %`;
   const [low, high] = finding.range;
   const share = finding.share > 0 ? h("span.share-text", { text: percent(finding.share), title: `with 95 % confidence between ${percent(low)} and ${percent(high)}` }) : null;
-  const look = () => app.set({ view: "flame", query: patternOf(finding.dig), zoom: "" });
+  const shown = shownBy(app.opened, finding);
+  const look = () => app.set(shown);
   const place = (/** @type {Place} */ one) =>
     h("li", {}, h("span.number", { text: percent(one.share) }), h("button.link", { text: one.function, title: one.file === "" ? one.function : `${one.file}:${one.line}`, onclick: () => app.set({ view: "sandwich", pivot: one.function }) }), one.line > 0 && h("span.soft", { text: `${baseName(one.file)}:${one.line}` }));
   const sentence = (/** @type {string} */ text) => text.charAt(0).toUpperCase() + text.slice(1);
   return h(
     "article.finding",
     {},
-    h("h3", {}, h("button.link", { text: sentence(finding.title), title: "Show it in the flame graph", onclick: look }), share, finding.confidence === "low" && h("span.soft", { text: "uncertain: few samples" })),
+    h("h3", {}, h("button.link", { text: sentence(finding.title), title: `Show it in ${VIEW_NAMES[shown.view ?? ""]}`, onclick: look }), share, finding.confidence === "low" && h("span.soft", { text: "uncertain: few samples" })),
     finding.places.length > 0 && h("ul.places", {}, ...finding.places.map(place)),
     h("details", {}, h("summary", { text: "Why, and what usually helps" }), h("p", { text: `${sentence(finding.why)}.` }), h("p", { text: `${sentence(finding.helps)}.` })),
   );
 }
 
-/** The expression in the command that digs deeper; empty if it has none. @param {string} dig */
-export function patternOf(dig) {
-  return /--focus '(.*)'/.exec(dig)?.[1] ?? "";
+/** @type {Record<string, string>} */
+const VIEW_NAMES = { flame: "the flame graph", sandwich: "the sandwich view", source: "the source", heap: "the heap view", tags: "the labels", timeline: "the timeline", info: "the quality of the profile" };
+
+/**
+ * The view that shows a finding; the first place of it where no view shows more.
+ * @param {{about: any, code: boolean}} opened @param {{closer: Closer, places: Place[]}} finding @returns {Partial<State>}
+ */
+export function shownBy(opened, { closer, places }) {
+  const { about } = opened;
+  const place = closer.function ?? places[0]?.function ?? "";
+  /** @type {Partial<State>} */
+  const fallback = place === "" ? { view: "flame", query: "", zoom: "" } : { view: "sandwich", pivot: place };
+  if (closer.view === "yours") {
+    const type = closer.sample_type ? { type: closer.sample_type } : {};
+    return closer.focus ? { view: "flame", query: closer.focus, zoom: "", ...type } : { ...fallback, ...type };
+  }
+  if (closer.view === "threads") {
+    if (about?.has_timeline) return { view: "timeline" };
+    return (about?.label_keys ?? []).length > 0 ? { view: "tags" } : fallback;
+  }
+  if (closer.view === "lines") return opened.code ? { view: "source", pivot: place } : fallback;
+  if (closer.view === "heap") return about?.is_heap ? { view: "heap" } : fallback;
+  return { view: "info" };
 }
 
 /** @param {string} path */

@@ -486,8 +486,10 @@ test("the summary answers first, and each line leads to a view", async () => {
   await page.click(".summary-list >> text=checkout::pay::sign");
   await textIs(page, ".pivot-name", "checkout::pay::sign");
   await page.goBack();
-  await page.click(".finding h3 .link >> nth=0");
-  await until(page, () => location.hash.startsWith("#/flame"));
+  const first = page.locator(".finding h3 .link").first();
+  const view = { "the flame graph": "flame", "the sandwich view": "sandwich", "the source": "source", "the timeline": "timeline" }[(await first.getAttribute("title"))?.replace("Show it in ", "") ?? ""];
+  await first.click();
+  await until(page, (view) => location.hash.startsWith(`#/${view}`), view);
   await page.goBack();
   await page.click(".summary-list:has-text('Crates') >> text=ring");
   await textIs(page, ".chip", "focus:");

@@ -10,7 +10,7 @@ use flamelet_report::explain::explain;
 use flamelet_symbol::owner::Owners;
 use regex::Regex;
 
-use super::write_json;
+use super::{Repeat, write_json};
 use crate::error::Result;
 
 pub(super) fn write_groups(
@@ -27,12 +27,13 @@ pub(super) fn write_groups(
 pub(super) fn write_explanation(
     report: &Report,
     mine: &[String],
-    file: &str,
+    repeat: &Repeat,
     json: bool,
     mut out: &mut dyn Write,
 ) -> Result<()> {
-    let explanation = explain(report, &owners_of(report, mine)?);
-    if json { write_json(&explanation, out) } else { Ok(explanation.write_text(file, &mut out)?) }
+    let mut explanation = explain(report, &owners_of(report, mine)?);
+    explanation.complete_commands(|closer| repeat.words(closer));
+    if json { write_json(&explanation, out) } else { Ok(explanation.write_text(&mut out)?) }
 }
 
 /// Returns whose code each function of each report is; functions that match an expression of `mine` are yours.
