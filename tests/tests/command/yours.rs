@@ -259,6 +259,39 @@ fn only_a_terminal_is_told_of_the_other_view() {
 }
 
 #[test]
+fn what_is_not_text_stays_away_from_a_terminal() {
+    let file = profiles::committed("go-cpu").display().to_string();
+    let folder = profiles::scratch().join("away from a terminal");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("our own folder");
+    std::fs::write(folder.join("profile001.png"), "somebody else's").expect("our own folder");
+    let in_terminal = |words: &str| {
+        let line = format!("'{}' pprof {words} '{file}'", flamelet().display());
+        let script = ["--quiet", "--return", "--command", &line, "/dev/null"];
+        answer(command(Path::new("script")).args(script).current_dir(&folder))
+    };
+    for (words, name, start) in [
+        ("-png", "profile002.png", &b"\x89PNG"[..]),
+        ("-svg", "profile001.svg", b"<"),
+        ("-proto", "profile001.pb.gz", b"\x1f\x8b"),
+        ("-topproto", "profile002.pb.gz", b"\x1f\x8b"),
+        ("-callgrind", "profile001.callgraph.out", b"positions:"),
+    ] {
+        let shown = in_terminal(words);
+        assert_eq!(shown.status, Some(0), "{words}: {}", shown.stdout);
+        assert_eq!(shown.stdout.trim(), format!("Generating report in {name}"), "{words}");
+        let bytes = std::fs::read(folder.join(name)).expect("written");
+        assert!(bytes.starts_with(start), "{words}: {:?}", &bytes[..bytes.len().min(16)]);
+    }
+    assert_eq!(std::fs::read(folder.join("profile001.png")).expect("still there"), b"somebody else's");
+    let text = in_terminal("-top");
+    assert!(text.stdout.contains("flat%"), "{}", text.stdout);
+    let failed = in_terminal("-png -focus='('");
+    assert_ne!(failed.status, Some(0), "{}", failed.stdout);
+    assert!(!folder.join("profile003.png").exists(), "a report that fails leaves no file");
+}
+
+#[test]
 fn pictures_of_pixels_are_written() {
     let file = profiles::committed("go-cpu").display().to_string();
     let folder = profiles::scratch();
