@@ -196,6 +196,10 @@ function sizePart(app, size) {
   const dot = make("circle", { r: "3.5", class: "size-dot", visibility: "hidden" });
   const svg = make("svg", { class: "size-over-time", viewBox: `0 0 ${width} ${height}`, tabindex: "0", role: "img", "aria-label": `The size of the heap over time: at most ${valueLabel(most, size.unit)}. Left and right move, Enter shows what was held.` });
   svg.append(make("path", { class: "size-area", d: `M 0,${height} L ${points.join(" L ")} L ${width},${height} Z` }), make("polyline", { class: "size-line", points: points.join(" ") }), dot);
+  const types = (app.opened.about?.types ?? []).map((/** @type {{kind: string}} */ type) => type.kind);
+  // Only some profiles have what was held at each moment.
+  const hasMoments = types.includes("snapshot_space");
+  const held = hasMoments ? "; click to see who held it" : types.includes("peak_space") ? "; click to see who held memory at the peak" : "; click to see who holds memory";
   let chosen = size.sizes.indexOf(Math.max(...size.sizes));
   const note = h("p.soft");
   const point = (/** @type {number} */ at) => {
@@ -203,7 +207,7 @@ function sizePart(app, size) {
     dot.setAttribute("cx", String(x(chosen)));
     dot.setAttribute("cy", String(y(chosen)));
     dot.setAttribute("visibility", "visible");
-    note.textContent = `${valueLabel(size.sizes[chosen], size.unit)} at ${timeLabel(size.times[chosen])}; click to see who held it`;
+    note.textContent = `${valueLabel(size.sizes[chosen], size.unit)} at ${timeLabel(size.times[chosen])}${held}`;
   };
   const nearest = (/** @type {MouseEvent} */ event) => {
     const place = svg.getBoundingClientRect();
@@ -211,9 +215,9 @@ function sizePart(app, size) {
     return size.times.reduce((best, found, at) => (Math.abs(found - time) < Math.abs(size.times[best] - time) ? at : best), 0);
   };
   const open = () => {
+    if (!hasMoments) return app.set({ view: "flame", type: types.includes("peak_space") ? "peak_space" : app.state.type, zoom: "" });
     if (app.provider.saved) return app.set({ view: "timeline" });
-    const type = app.opened.about?.types.find((other) => other.kind === "snapshot_space") ? "snapshot_space" : app.state.type;
-    app.set({ view: "flame", type, zoom: "", time: `${size.times[chosen]}-${size.times[chosen] + 1}` });
+    app.set({ view: "flame", type: "snapshot_space", zoom: "", time: `${size.times[chosen]}-${size.times[chosen] + 1}` });
   };
   svg.addEventListener("mousemove", (event) => {
     point(nearest(/** @type {MouseEvent} */ (event)));
