@@ -25,7 +25,7 @@ export function findings(about) {
     const cut = part(quality.truncated, quality.samples);
     graded(cut, `${grouped(quality.truncated)} stacks do not reach the start of their thread (${cut.toFixed(1)}%)`);
     // A low rate loses nothing: each look stands for more. Whether there are enough of them, the verdict says.
-    if (quality.asked_hertz > 0) found.push({ level: "good", text: `${quality.achieved_hertz} looks a second; ${quality.asked_hertz} asked` });
+    if (quality.asked_hertz > 0) found.push({ level: "good", text: `${quality.achieved_hertz} samples a second; ${quality.asked_hertz} asked` });
   }
   const unnamed = part(about.unnamed_locations, about.locations);
   graded(unnamed, `${grouped(about.unnamed_locations)} of ${grouped(about.locations)} code addresses have no function name (${unnamed.toFixed(1)}%)`);

@@ -150,6 +150,9 @@ pub(crate) fn answer_to(
     if is_text {
         output::text::keep_rows_apart(&mut profile, destination);
     }
+    if let Question::Explain { .. } = question {
+        yours::note_build(&mut profile, ask.symbols);
+    }
     let question = &with_whole_profile(question, &mut profile, ask)?;
     let report = report(question, profile, ask)?;
     write(is_text, destination, |out| answer(question, report, ask, out))

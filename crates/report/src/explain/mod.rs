@@ -31,6 +31,7 @@ use rules::RULES;
 use scan::Wanted;
 
 pub use changes::{Change, Changes, PartChange, changes};
+pub use checks::OVERFLOW_CHECKS;
 pub use moments::explain_moments;
 pub use places::FoundPlace;
 pub use shown::{Closer, command_line};
@@ -96,12 +97,17 @@ pub fn explain(report: &Report, owners: &Owners) -> Explanation {
         Look::Anywhere(functions) => Wanted::Anywhere(functions),
         Look::Both(functions, others) => Wanted::Both(functions, others),
         Look::Leaf(functions) => Wanted::Leaf(functions),
+        Look::LeafWithout(functions, others) => Wanted::LeafWithout(functions, others),
         Look::Innermost(functions) => Wanted::Innermost(functions),
         Look::Check(_) => Wanted::Nothing,
     });
     let facts = Facts::of(report, owners, &wanted.collect::<Vec<_>>());
     let mut findings: Vec<Finding> =
         RULES.iter().enumerate().filter_map(|(row, rule)| finding(&facts, row, rule)).collect();
+    // Builds for development check arithmetic too, which their own rules say.
+    let is_for_development =
+        findings.iter().any(|finding| ["unoptimized", "debug-assertions"].contains(&finding.rule));
+    findings.retain(|finding| !(is_for_development && finding.rule == "overflow-checks"));
     // A warning about the profile itself has no share, and comes first.
     findings.sort_by(|a, b| {
         let key = |finding: &Finding| if finding.rule == RULES[0].id { f64::INFINITY } else { finding.share };
@@ -124,7 +130,7 @@ fn finding(facts: &Facts<'_>, row: usize, rule: &Rule) -> Option<Finding> {
     }
     let result = match &rule.look {
         Look::Check(check) => check(facts)?,
-        Look::Anywhere(_) | Look::Both(..) | Look::Leaf(_) | Look::Innermost(_) => {
+        Look::Anywhere(_) | Look::Both(..) | Look::Leaf(_) | Look::LeafWithout(..) | Look::Innermost(_) => {
             let Matches { value, places } = &facts.matches[row];
             Detected { value: *value, places: places.clone(), ..Detected::default() }
         }

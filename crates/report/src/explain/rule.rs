@@ -29,6 +29,8 @@ pub(super) enum Look {
     Both(Functions, Functions),
     /// Samples whose innermost function is one of these, or has one of these inlined at that address.
     Leaf(Functions),
+    /// The same, unless one of the others is inlined at that address.
+    LeafWithout(Functions, Functions),
     /// Samples whose innermost function (after inlining) is one of these.
     Innermost(Functions),
     /// Anything else.

@@ -19,7 +19,7 @@ pub(super) const RULES: &[Rule] = &[
         look: Look::Check(checks::poor_profile),
         least: 0.0,
         why: "with few samples, shares are chance; missing names and truncated stacks hide the callers",
-        helps: "profile for longer, under load, with symbols (`debug = \"line-tables-only\"` in the release profile; the debug package of an installed program)",
+        helps: "profile for longer, under load, with symbols (`debug = \"limited\"` in the release profile; the debug package of an installed program)",
         shown: ShownBy::Quality,
     },
     Rule {
@@ -54,7 +54,7 @@ pub(super) const RULES: &[Rule] = &[
         )),
         least: 0.15,
         why: "functions that the optimizer always inlines were called; a release build has other hot spots",
-        helps: "profile a release build (`cargo build --release`), with `debug = \"line-tables-only\"` for lines",
+        helps: "profile a release build (`cargo build --release`), with `debug = \"limited\"` for lines",
         shown: ShownBy::Yours,
     },
     Rule {
@@ -66,6 +66,16 @@ pub(super) const RULES: &[Rule] = &[
         why: "checks that are meant for development run in every iteration",
         helps: "build with `debug-assertions = false` and `overflow-checks = false`, the defaults of release builds",
         shown: ShownBy::Stacks("precondition_check|ub_checks"),
+    },
+    Rule {
+        id: "overflow-checks",
+        about: About::Time,
+        title: "the program checks its arithmetic for overflow",
+        look: Look::Check(checks::overflow_checks),
+        least: 0.0,
+        why: "a branch follows every addition, subtraction and multiplication of integers, and hot loops are not vectorized",
+        helps: "build with `overflow-checks = false`, the default of release builds, or use `wrapping_add` and its siblings in hot loops",
+        shown: ShownBy::Yours,
     },
     Rule {
         id: "siphash",
@@ -277,6 +287,20 @@ pub(super) const RULES: &[Rule] = &[
         why: "a reference count that several cores change moves between their caches",
         helps: "borrow (`&T`) inside a call instead of cloning the `Arc`; clone once for each task, not for each item",
         shown: ShownBy::Stacks("Arc|Rc"),
+    },
+    Rule {
+        id: "atomics",
+        about: About::Time,
+        title: "atomic operations, those of locks included",
+        look: Look::LeafWithout(
+            // Loading is as cheap as reading a plain variable.
+            functions(&["core::sync::atomic::"], &[]).except(&["::load", "atomic_load"]),
+            functions(&["alloc::sync::"], &["alloc::sync::Arc<"]),
+        ),
+        least: 0.05,
+        why: "a value that several cores change moves between their caches, and each change waits for it",
+        helps: "count in a local variable and add it up at the end, keep one counter for each thread (on a cache line of its own), lock once for many items",
+        shown: ShownBy::Stacks("sync::atomic"),
     },
     Rule {
         id: "spinning",

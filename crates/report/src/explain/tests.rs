@@ -1,5 +1,6 @@
 use flamelet_profile::{Granularity, ProfileBuilder};
 
+mod document;
 mod waits;
 
 use super::*;
@@ -80,6 +81,7 @@ const PAIRS: &[(&str, &str, &str)] = &[
     ("compression", "miniz_oxide::deflate::core::compress", "shop::compress_names"),
     ("cryptography", "sha2::sha256::compress256", "rustc_hash::FxHasher::write"),
     ("reference-counts", "<alloc::sync::Arc<T> as core::clone::Clone>::clone", "shop::Arcade::play"),
+    ("atomics", "core::sync::atomic::AtomicU64::fetch_add", "core::sync::atomic::AtomicBool::load"),
     (
         "spinning",
         "std::sys::sync::mutex::futex::Mutex::lock_contended",
@@ -105,7 +107,8 @@ fn each_rule_applies_where_it_must_and_nowhere_else() {
 
 #[test]
 fn every_rule_is_tested_and_has_a_name_of_its_own() {
-    let elsewhere = ["poor-profile", "system-calls", "one-busy-thread", "few-lines", "few-owners"];
+    let elsewhere =
+        ["poor-profile", "overflow-checks", "system-calls", "one-busy-thread", "few-lines", "few-owners"];
     let elsewhere =
         [&elsewhere[..], &["dropping", "leak", "temporary", "oversized", "fragmentation"], waits::TESTED]
             .concat();
@@ -199,6 +202,19 @@ fn system_calls_are_named() {
     let finding = explained.findings.iter().find(|finding| finding.rule == "system-calls").expect("calls");
     assert!(finding.title.contains("read 33 %"), "{}", finding.title);
     assert!(!speaks(&made(50), "system-calls"));
+}
+
+#[test]
+fn overflow_checks_are_reported_unless_the_build_is_for_development() {
+    let made = |comment: &str, leaf| {
+        let mut made = cpu().add(&[leaf, HANDLE], 3, "main", 400).add(&[TOTAL], 3, "main", 600);
+        made.builder.comment(comment);
+        made.explained()
+    };
+    let debug = ("core::ptr::const_ptr::<impl *const T>::add::precondition_check", "");
+    assert!(speaks(&made(OVERFLOW_CHECKS, TOTAL), "overflow-checks"));
+    assert!(!speaks(&made("another comment", TOTAL), "overflow-checks"));
+    assert!(!speaks(&made(OVERFLOW_CHECKS, debug), "overflow-checks"));
 }
 
 #[test]
