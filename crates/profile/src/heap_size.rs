@@ -44,7 +44,8 @@ impl Profile {
 
     /// Sets how large the heap was.
     pub fn set_heap_sizes(&mut self, sizes: HeapSizes) {
-        self.heap_sizes = thinned(&sizes.moments);
+        let HeapSizes { moments } = sizes;
+        self.heap_sizes = if moments.len() <= MOST_HEAP_SIZES { moments } else { thinned(&moments) };
     }
 }
 
