@@ -4,6 +4,7 @@
 import { copyText, debounced, h, keepingFocus, replaceContent } from "./dom.js";
 import { flash, showDialog, showHelp, showMenu } from "./overlay.js";
 import { timePicker } from "./picker.js";
+import { byService, entryDetail, nameInService } from "./provider.js";
 import { FILTER_KINDS, HEAP_QUESTIONS, WAIT_QUESTIONS, dataQuery, exactPattern, formatState, openPaths, parseState, searchPattern } from "./state.js";
 import { changeLabel, exactLabel, shareLabel, timeLabel, valueLabel } from "./units.js";
 import { flameView } from "./view-flame.js";
@@ -24,6 +25,7 @@ import { treeView } from "./view-tree.js";
  * @typedef {import("./state.js").State} State
  * @typedef {import("./provider.js").ServerData | import("./provider.js").SavedData} Provider
  * @typedef {import("./provider.js").Opened} Opened
+ * @typedef {import("./provider.js").Entry} Entry
  * @typedef {{element: HTMLElement, controls: HTMLElement[], update: (state: State) => Promise<void> | void,
  *   themeChanged?: () => void, printed?: (on: boolean) => void, focus?: () => void}} View
  * @typedef {{id: string, title: string, make: (app: App) => View, needs?: (opened: Opened) => boolean}} ViewKind
@@ -476,7 +478,9 @@ export class App {
   renderShelf() {
     this.renderShelfSelects();
     const { entries, live } = this.opened;
-    const rows = [...entries].reverse().map((entry) => h("button.shelf-row", { onclick: () => this.set({ profile: entry.id }) }, h("span", { text: entry.name }), h("span.soft", { text: entry.detail })));
+    const row = (/** @type {Entry} */ entry) => h("button.shelf-row", { onclick: () => this.set({ profile: entry.id }) }, h("span", { text: nameInService(entry) }), h("span.soft", { text: entryDetail(entry) }));
+    const services = byService(entries);
+    const rows = services.flatMap(([service, own]) => [...(service !== "" || services.length > 1 ? [h("h3.shelf-service", { text: service || "in this folder" })] : []), ...own.map(row)]);
     const nothing = live ? "No profile yet. Take one with the buttons above." : "This folder has no profiles.";
     this.viewId = "";
     this.drawnBars = "";
@@ -487,6 +491,8 @@ export class App {
   renderShelfSelects() {
     const { entries, live } = this.opened;
     const option = (/** @type {string} */ value, /** @type {string} */ text, /** @type {boolean} */ selected) => h("option", { value, text, selected });
+    /** The newest first, under the name of their service. @param {Entry[]} listed @param {(entry: Entry) => HTMLElement} make */
+    const options = (listed, make) => byService(listed).flatMap(([service, own]) => (service === "" ? own.map(make) : [h("optgroup", { label: service }, ...own.map(make))]));
     const several = entries.length > 1;
     if (!this.profileSelect || !this.baseSelect || !this.liveButtons || !this.titleElement) return;
     const current = this.opened.about?.id ?? this.state.profile;
@@ -496,10 +502,10 @@ export class App {
     this.baseSelect.hidden = bases.length === 0;
     this.titleElement.hidden = several;
     if (several) {
-      replaceContent(this.profileSelect, ...(current === "" ? [option("", "choose…", true)] : []), ...entries.map((entry) => option(entry.id, entry.name, entry.id === current)));
+      replaceContent(this.profileSelect, ...(current === "" ? [option("", "choose…", true)] : []), ...options(entries, (entry) => option(entry.id, nameInService(entry), entry.id === current)));
       const older = this.opened.let_go > 0 ? [h("option", { disabled: true, text: `${this.opened.let_go} older profiles were dropped` })] : [];
       this.profileSelect.append(...older);
-      replaceContent(this.baseSelect, option("", "compare with…", this.state.base === ""), ...bases.map((entry) => option(entry.id, `against ${entry.name}`, entry.id === this.state.base)));
+      replaceContent(this.baseSelect, option("", "compare with…", this.state.base === ""), ...options(bases, (entry) => option(entry.id, `against ${nameInService(entry)}`, entry.id === this.state.base)));
     }
     this.liveButtons.hidden = !live;
     const at = entries.findIndex((entry) => entry.id === this.opened.about?.id);

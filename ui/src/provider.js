@@ -13,7 +13,7 @@ import { WAIT_QUESTIONS, dataQuery, openPaths, searchPattern, showsEverything, z
  *
  * @typedef {{kind: string, unit: string, total: number, base_total: number, per_sample: number, missing?: boolean}} SampleType
  * @typedef {Record<string, any> & {title: string, types: SampleType[], default_type: number}} About
- * @typedef {{id: string, name: string, detail: string, kind: string}} Entry
+ * @typedef {{id: string, name: string, detail: string, kind: string, service: string, written_millis: number}} Entry
  * @typedef {{about: About | null, entries: Entry[], live: boolean, past?: boolean, services?: string[], live_heap: string[], live_waits: string[], requests: boolean, let_go: number, code: boolean, no_code: string, mine: string[]}} Opened
  * @typedef {{sample_type: number, flame: FlamePayload, functions: Functions, graph: object, labels: object[], heap?: object, summary?: object}} SavedPicture
  * @typedef {{about: About, first: number, inverted: boolean, icicle: boolean, everything: boolean, pictures: SavedPicture[], judged?: object, timeline?: object, heatmap?: object}} Saved
@@ -23,6 +23,25 @@ import { WAIT_QUESTIONS, dataQuery, openPaths, searchPattern, showsEverything, z
  * @typedef {{weight: number, folded: number, total: number}} Matched `folded` is what matches only in frames that are folded
  * @typedef {{direction: "callees" | "callers", pivot: string, zoom: string, width: number}} FlameQuery
  */
+
+/** The profiles of each service, the newest first. @param {Entry[]} entries @returns {[string, Entry[]][]} */
+export function byService(entries) {
+  /** @type {Map<string, Entry[]>} */
+  const services = new Map();
+  for (const entry of [...entries].reverse()) services.set(entry.service, [...(services.get(entry.service) ?? []), entry]);
+  return [...services];
+}
+
+/** The name of a profile below the heading of its service. @param {Entry} entry */
+export function nameInService(entry) {
+  return entry.service === "" ? entry.name : entry.name.slice(entry.service.length + 1);
+}
+
+/** When a profile was written, and how large it is. @param {Entry} entry */
+export function entryDetail(entry) {
+  const written = entry.written_millis > 0 ? `${new Date(entry.written_millis).toLocaleString()} · ` : "";
+  return `${written}${entry.detail}`;
+}
 
 /** Gets the data from the server. */
 export class ServerData {

@@ -13,7 +13,8 @@ import { exactLabel, grouped, shareLabel, timeLabel, valueLabel } from "./units.
 /** @typedef {{name: string, owner: string, flat: number, cum: number, parts: Part[]}} Row */
 /** @typedef {{by: string, title: string, sample_type: string, unit: string, total: number, without_yours: number, rows: Row[]}} List */
 /** @typedef {{function: string, file: string, line: number, share: number}} Place */
-/** @typedef {{rule: string, title: string, share: number, range: [number, number], confidence: string, places: Place[], why: string, helps: string, dig: string}} StandsOut */
+/** The view that shows a finding. @typedef {{view: string, focus?: string, sample_type?: string, function?: string}} Closer */
+/** @typedef {{rule: string, title: string, share: number, range: [number, number], confidence: string, places: Place[], why: string, helps: string, closer: Closer}} StandsOut */
 /** @typedef {{times: number[], sizes: number[], unit: string}} Size */
 /** `sentence` begins with the name of the function. @typedef {{function: string, sentence: string}} Change */
 /** @typedef {{summary: string, more: Change[], less: Change[]}} Changes */
@@ -81,22 +82,43 @@ function findingPart(app, finding) {
   const percent = (/** @type {number} */ share) => `${(100 * share).toFixed(1)} %`;
   const [low, high] = finding.range;
   const share = finding.share > 0 ? h("span.share-text", { text: percent(finding.share), title: `with 95 % confidence between ${percent(low)} and ${percent(high)}` }) : null;
-  const look = () => app.set({ view: "flame", query: patternOf(finding.dig), zoom: "" });
+  const shown = shownBy(app.opened, finding);
+  const look = () => app.set(shown);
   const place = (/** @type {Place} */ one) =>
     h("li", {}, h("span.number", { text: percent(one.share) }), h("button.link", { text: one.function, title: one.file === "" ? one.function : `${one.file}:${one.line}`, onclick: () => app.set({ view: "sandwich", pivot: one.function }) }), one.line > 0 && h("span.soft", { text: `${baseName(one.file)}:${one.line}` }));
   const sentence = (/** @type {string} */ text) => text.charAt(0).toUpperCase() + text.slice(1);
   return h(
     "article.finding",
     {},
-    h("h3", {}, h("button.link", { text: sentence(finding.title), title: "Show it in the flame graph", onclick: look }), share, finding.confidence === "low" && h("span.soft", { text: "uncertain: few samples" })),
+    h("h3", {}, h("button.link", { text: sentence(finding.title), title: `Show it in ${VIEW_NAMES[shown.view ?? ""]}`, onclick: look }), share, finding.confidence === "low" && h("span.soft", { text: "uncertain: few samples" })),
     finding.places.length > 0 && h("ul.places", {}, ...finding.places.map(place)),
     h("details", {}, h("summary", { text: "Why, and what usually helps" }), h("p", { text: `${sentence(finding.why)}.` }), h("p", { text: `${sentence(finding.helps)}.` })),
   );
 }
 
-/** The expression in the command that digs deeper; empty if it has none. @param {string} dig */
-export function patternOf(dig) {
-  return /--focus '(.*)'/.exec(dig)?.[1] ?? "";
+/** @type {Record<string, string>} */
+const VIEW_NAMES = { flame: "the flame graph", sandwich: "the sandwich view", source: "the source", heap: "the heap view", tags: "the labels", timeline: "the timeline", info: "the quality of the profile" };
+
+/**
+ * The view that shows a finding; the first place of it where no view shows more.
+ * @param {{about: any, code: boolean}} opened @param {{closer: Closer, places: Place[]}} finding @returns {Partial<State>}
+ */
+export function shownBy(opened, { closer, places }) {
+  const { about } = opened;
+  const place = closer.function ?? places[0]?.function ?? "";
+  /** @type {Partial<State>} */
+  const fallback = place === "" ? { view: "flame", query: "", zoom: "" } : { view: "sandwich", pivot: place };
+  if (closer.view === "yours") {
+    const type = closer.sample_type ? { type: closer.sample_type } : {};
+    return closer.focus ? { view: "flame", query: closer.focus, zoom: "", ...type } : { ...fallback, ...type };
+  }
+  if (closer.view === "threads") {
+    if (about?.has_timeline) return { view: "timeline" };
+    return (about?.label_keys ?? []).length > 0 ? { view: "tags" } : fallback;
+  }
+  if (closer.view === "lines") return opened.code ? { view: "source", pivot: place } : fallback;
+  if (closer.view === "heap") return about?.is_heap ? { view: "heap" } : fallback;
+  return { view: "info" };
 }
 
 /** @param {string} path */
@@ -174,6 +196,10 @@ function sizePart(app, size) {
   const dot = make("circle", { r: "3.5", class: "size-dot", visibility: "hidden" });
   const svg = make("svg", { class: "size-over-time", viewBox: `0 0 ${width} ${height}`, tabindex: "0", role: "img", "aria-label": `The size of the heap over time: at most ${valueLabel(most, size.unit)}. Left and right move, Enter shows what was held.` });
   svg.append(make("path", { class: "size-area", d: `M 0,${height} L ${points.join(" L ")} L ${width},${height} Z` }), make("polyline", { class: "size-line", points: points.join(" ") }), dot);
+  const types = (app.opened.about?.types ?? []).map((/** @type {{kind: string}} */ type) => type.kind);
+  // Only some profiles have what was held at each moment.
+  const hasMoments = types.includes("snapshot_space");
+  const held = hasMoments ? "; click to see who held it" : types.includes("peak_space") ? "; click to see who held memory at the peak" : "; click to see who holds memory";
   let chosen = size.sizes.indexOf(Math.max(...size.sizes));
   const note = h("p.soft");
   const point = (/** @type {number} */ at) => {
@@ -181,7 +207,7 @@ function sizePart(app, size) {
     dot.setAttribute("cx", String(x(chosen)));
     dot.setAttribute("cy", String(y(chosen)));
     dot.setAttribute("visibility", "visible");
-    note.textContent = `${valueLabel(size.sizes[chosen], size.unit)} at ${timeLabel(size.times[chosen])}; click to see who held it`;
+    note.textContent = `${valueLabel(size.sizes[chosen], size.unit)} at ${timeLabel(size.times[chosen])}${held}`;
   };
   const nearest = (/** @type {MouseEvent} */ event) => {
     const place = svg.getBoundingClientRect();
@@ -189,9 +215,9 @@ function sizePart(app, size) {
     return size.times.reduce((best, found, at) => (Math.abs(found - time) < Math.abs(size.times[best] - time) ? at : best), 0);
   };
   const open = () => {
+    if (!hasMoments) return app.set({ view: "flame", type: types.includes("peak_space") ? "peak_space" : app.state.type, zoom: "" });
     if (app.provider.saved) return app.set({ view: "timeline" });
-    const type = app.opened.about?.types.find((other) => other.kind === "snapshot_space") ? "snapshot_space" : app.state.type;
-    app.set({ view: "flame", type, zoom: "", time: `${size.times[chosen]}-${size.times[chosen] + 1}` });
+    app.set({ view: "flame", type: "snapshot_space", zoom: "", time: `${size.times[chosen]}-${size.times[chosen] + 1}` });
   };
   svg.addEventListener("mousemove", (event) => {
     point(nearest(/** @type {MouseEvent} */ (event)));

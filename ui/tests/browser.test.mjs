@@ -6,7 +6,7 @@
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { mkdirSync } from "node:fs";
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync, utimesSync } from "node:fs";
 import http from "node:http";
 import { createRequire } from "node:module";
 import path from "node:path";
@@ -498,8 +498,10 @@ test("the summary answers first, and each line leads to a view", async () => {
   await page.click(".summary-list >> text=checkout::pay::sign");
   await textIs(page, ".pivot-name", "checkout::pay::sign");
   await page.goBack();
-  await page.click(".finding h3 .link >> nth=0");
-  await until(page, () => location.hash.startsWith("#/flame"));
+  const first = page.locator(".finding h3 .link").first();
+  const view = { "the flame graph": "flame", "the sandwich view": "sandwich", "the source": "source", "the timeline": "timeline" }[(await first.getAttribute("title"))?.replace("Show it in ", "") ?? ""];
+  await first.click();
+  await until(page, (view) => location.hash.startsWith(`#/${view}`), view);
   await page.goBack();
   await page.click(".summary-list:has-text('Crates') >> text=ring");
   await textIs(page, ".chip", "focus:");
@@ -514,8 +516,34 @@ test("the summary answers first, and each line leads to a view", async () => {
   const heap = await opened(`${await served("heap")}#/summary`, { expect: ".summary-list td" });
   await textIs(heap, ".summary", "Who holds memory");
   await textIs(heap, ".summary", "Who allocates");
+  await textIs(heap, ".summary", "64MB at 30.00s; click to see who holds memory");
+  await heap.locator(".size-over-time").press("ArrowLeft");
+  await textIs(heap, ".summary", "7.50MB at 29.00s");
+  const line = await heap.getAttribute(".size-line", "points");
+  assert.equal(line?.split(" ").length, 60);
   await shot(heap, "summary-heap");
   await closed(heap);
+});
+
+test("a folder lists its profiles by service, the newest first", async () => {
+  const folder = mkdtempSync(path.join(out, "folder-"));
+  const now = Date.now() / 1000;
+  for (const [name, age] of [["checkout/cpu-1.pb.gz", 60], ["checkout/cpu-2.pb.gz", 10], ["billing/perf/2026-11-16T10-00-00Z/profile.pb.gz", 30], ["loose.pb.gz", 90]]) {
+    const file = path.join(folder, name);
+    mkdirSync(path.dirname(file), { recursive: true });
+    copyFileSync(path.join(root, "testdata/demo-cpu.pb.gz"), file);
+    utimesSync(file, now - age, now - age);
+  }
+  const page = await opened(`${await served("folder", folder)}#/summary`, { expect: ".shelf-row" });
+  const lines = await page.$$eval(".shelf h3, .shelf-row > span:first-child", (found) => found.map((one) => one.textContent));
+  assert.deepEqual(lines, ["checkout", "cpu-2.pb.gz", "cpu-1.pb.gz", "billing/perf", "2026-11-16T10-00-00Z/profile.pb.gz", "in this folder", "loose.pb.gz"]);
+  assert.match((await page.textContent(".shelf-row .soft")) ?? "", /\d:\d\d.* · \d+ kB$/);
+  await page.click(".shelf-row >> text=cpu-2.pb.gz");
+  await page.waitForSelector(".summary-head");
+  const groups = await page.$$eval("select[aria-label=Profile] optgroup", (found) => found.map((one) => `${one.label}: ${[...one.children].map((child) => child.textContent).join(", ")}`));
+  assert.deepEqual(groups, ["checkout: cpu-2.pb.gz, cpu-1.pb.gz", "billing/perf: 2026-11-16T10-00-00Z/profile.pb.gz"]);
+  await closed(page);
+  rmSync(folder, { recursive: true });
 });
 
 test("a folded box of an SVG file opens on a click", async () => {

@@ -11,7 +11,7 @@ import { foldedPicture, invertedPicture, pivotPicture } from "../src/rebuild.js"
 import { FIRST_STATE, dataQuery, exactPattern, formatState, parseState, searchPattern, zoomKeys, zoomPath } from "../src/state.js";
 import { changeLabel, exactLabel, isNoise, shareLabel, valueLabel } from "../src/units.js";
 import { facts, findings } from "../src/view-info.js";
-import { cratePattern, patternOf } from "../src/view-summary.js";
+import { cratePattern, shownBy } from "../src/view-summary.js";
 import { heapPairs } from "../src/view-heap.js";
 import { movedCell } from "../src/view-heatmap.js";
 import { axisStep, clockText } from "../src/picker.js";
@@ -234,8 +234,18 @@ test("text can be read on every colour, in both themes (WCAG AA)", () => {
 });
 
 test("lines of the summary lead to what they are about", () => {
-  assert.equal(patternOf("top --by yours --focus '^core::hash|sip'"), "^core::hash|sip");
-  assert.equal(patternOf("top --by yours"), "");
+  const places = [{ function: "shop::total", file: "", line: 0, share: 1 }];
+  const opened = { about: { has_timeline: false, label_keys: ["thread"], is_heap: true }, code: true };
+  const leads = (/** @type {any} */ closer, /** @type {any} */ other = {}) => shownBy({ ...opened, ...other }, { closer, places });
+  assert.deepEqual(leads({ view: "yours", focus: "^core::hash|sip", sample_type: "" }), { view: "flame", query: "^core::hash|sip", zoom: "" });
+  assert.deepEqual(leads({ view: "yours", focus: "", sample_type: "" }), { view: "sandwich", pivot: "shop::total" });
+  assert.deepEqual(leads({ view: "yours", focus: "", sample_type: "temporary_objects" }), { view: "sandwich", pivot: "shop::total", type: "temporary_objects" });
+  assert.deepEqual(leads({ view: "lines", function: "shop::add" }), { view: "source", pivot: "shop::add" });
+  assert.deepEqual(leads({ view: "lines", function: "shop::add" }, { code: false }), { view: "sandwich", pivot: "shop::add" });
+  assert.deepEqual(leads({ view: "threads" }), { view: "tags" });
+  assert.deepEqual(leads({ view: "threads" }, { about: { has_timeline: true } }), { view: "timeline" });
+  assert.deepEqual(leads({ view: "heap", what: "temporary" }), { view: "heap" });
+  assert.deepEqual(leads({ view: "info" }), { view: "info" });
   const serde = new RegExp(cratePattern("serde_json 1.0.149"));
   for (const text of ["serde_json::de::from_str", "/registry/src/i/serde_json-1.0.149/src/de.rs", "<serde_json::Value as Clone>::clone"]) assert.ok(serde.test(text), text);
   for (const text of ["my_serde_json::x", "serde_json_path::x", "serde::de::x"]) assert.ok(!serde.test(text), text);

@@ -7,7 +7,9 @@ mod costs;
 
 use costs::TraceCosts;
 use flamelet_profile::budget::{ALLOCATION, hash_entry};
-use flamelet_profile::{Budget, ErrorKind, LabelSetId, Line, LocationId, MappingId, Profile, Result};
+use flamelet_profile::{
+    Budget, ErrorKind, HeapSizes, LabelSetId, Line, LocationId, MappingId, Profile, Result,
+};
 use rustc_hash::FxHashMap as HashMap;
 
 use crate::assembly::Assembly;
@@ -84,6 +86,7 @@ struct EventReader {
     command: String,
     executable: String,
     millis: u64,
+    sizes: HeapSizes,
     peak_rss: u64,
     page_size: u64,
     attached: bool,
@@ -106,6 +109,7 @@ impl EventReader {
             command: String::new(),
             executable: String::new(),
             millis: 0,
+            sizes: HeapSizes::default(),
             peak_rss: 0,
             page_size: 0,
             attached: false,
@@ -142,7 +146,10 @@ impl EventReader {
                 self.command = String::from_utf8_lossy(rest).into_owned();
                 Ok(())
             }
-            b'c' => number(rest).map(|millis| self.millis = self.millis.max(millis)),
+            b'c' => {
+                self.moment(number(rest)?);
+                Ok(())
+            }
             b'R' => number(rest).map(|pages| self.peak_rss = self.peak_rss.max(pages)),
             b'I' => number(words(rest).next().unwrap_or_default()).map(|size| self.page_size = size),
             b'A' => {
@@ -152,6 +159,12 @@ impl EventReader {
             // Comments, and lines of newer versions that are not about allocations.
             _ => Ok(()),
         }
+    }
+
+    /// Takes the time, in milliseconds since the start: what follows happened after it.
+    fn moment(&mut self, millis: u64) {
+        self.millis = self.millis.max(millis);
+        self.sizes.push(self.millis.saturating_mul(1_000_000), self.costs.take_most());
     }
 
     fn version_line(&mut self, kind: u8, rest: &[u8]) -> LineResult {
@@ -284,6 +297,8 @@ impl EventReader {
         if self.costs.is_empty() {
             return Err(Error::new(ErrorKind::Truncated, "the heaptrack file has no allocation"));
         }
+        self.moment(self.millis);
+        let sizes = std::mem::take(&mut self.sizes);
         let mut assembly = Assembly::new(false, &self.budget);
         add_go_columns(&mut assembly);
         assembly.column("temporary_objects", "count");
@@ -314,7 +329,9 @@ impl EventReader {
             ];
             stacks.sample(trace, values)?;
         }
-        assembly.finish()
+        let mut profile = assembly.finish()?;
+        profile.set_heap_sizes(sizes);
+        Ok(profile)
     }
 }
 

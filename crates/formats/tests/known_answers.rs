@@ -139,6 +139,8 @@ fn dhat_six_values() {
 #[test]
 fn heaptrack_four_values() {
     let profile = open(&data("interpreted.heaptrack"), Format::Heaptrack).profile;
+    let sizes: Vec<_> = profile.heap_sizes().iter().map(|size| (size.time, size.bytes)).collect();
+    assert_eq!(sizes, [(10_000_000, 116), (10_000_000, 132)], "the most in each of two spans of time");
     assert_eq!(stacks(&profile, "alloc_objects"), ["main 1", "main;main;foo::leaf(int) 3"]);
     assert_eq!(stacks(&profile, "temporary_objects"), ["main;main;foo::leaf(int) 1"]);
     assert_eq!(stacks(&profile, "peak_space"), ["main 100", "main;main;foo::leaf(int) 32"]);

@@ -7,6 +7,7 @@ use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
 use crate::Profile;
+use crate::dropped::matching_functions;
 
 /// Functions of one module of a Rust library.
 struct Functions {
@@ -144,31 +145,85 @@ const PLAIN: &[&str] = &[
     "bool", "char",
 ];
 
-/// Expressions for what the table does not cover; `PLAIN` stands for any plain type.
+/// What the table does not cover. `*` stands for anything, `~` for small letters, digits and underscores, `{a,b}` for either,
+/// and `PLAIN` for any plain type.
 const OTHERS: &[&str] = &[
-    r"(?:__rustc(?:\[[0-9a-f]+\])?::)?__(?:rust|rdl|rg)_(?:alloc|alloc_zeroed|realloc|dealloc)",
-    r"<.* as core::alloc::(?:global::)?(?:GlobalAlloc|Allocator)>::.*",
-    r"<PLAIN as alloc::vec::spec_from_elem::SpecFromElem>::from_elem.*",
-    r"<alloc::vec::Vec<PLAIN> as core::clone::Clone>::clone",
-    r"<alloc::vec::Vec<PLAIN>>::extend_from_slice",
-    r"<alloc::string::String as core::(?:clone::Clone|fmt::Write|convert::From<&(?:mut )?str>)>::[a-z_]+",
-    r"<str as alloc::(?:borrow::ToOwned|string::(?:ToString|SpecToString))>::[a-z_]+",
-    r"(?:<str>|alloc::str::<impl str>)::(?:to_lowercase|to_uppercase|repeat|into_string)",
-    r"<\[PLAIN\](?: as alloc::borrow::ToOwned>::to_owned|>::(?:to_vec|to_vec_in|into_vec|repeat))(?:::.*)?",
-    r"<PLAIN as .*ConvertVec>::to_vec.*",
-    r"operator new(?:\[\])?",
-    r"(?:std|__gnu_cxx)::(?:__)?(?:new_allocator|allocator|allocator_traits)<.*>::allocate",
-    r"std::_Vector_base<.*>::_M_allocate|std::(?:__cxx11::)?basic_string<.*>::_M_create",
-    r"_rjem_.*|je_.*|prof_backtrace.*|_?mi_(?:[a-z]*alloc|heap_[a-z_]*alloc|new)(?:_.*)?",
-    r"(?:__libc_)?(?:malloc|calloc|realloc|memalign)|reallocarray|posix_memalign|aligned_alloc",
+    "{,__rustc::}__{rust,rdl,rg}_{alloc,alloc_zeroed,realloc,dealloc}",
+    "__rustc[~]::__{rust,rdl,rg}_{alloc,alloc_zeroed,realloc,dealloc}",
+    "<* as core::alloc::{,global::}{GlobalAlloc,Allocator}>::*",
+    "<PLAIN as alloc::vec::spec_from_elem::SpecFromElem>::from_elem*",
+    "<alloc::vec::Vec<PLAIN> as core::clone::Clone>::clone",
+    "<alloc::vec::Vec<PLAIN>>::extend_from_slice",
+    "<alloc::string::String as core::{clone::Clone,fmt::Write,convert::From<&str>,convert::From<&mut str>}>::~",
+    "<str as alloc::{borrow::ToOwned,string::ToString,string::SpecToString}>::~",
+    "{<str>,alloc::str::<impl str>}::{to_lowercase,to_uppercase,repeat,into_string}",
+    "<[PLAIN] as alloc::borrow::ToOwned>::to_owned",
+    "<[PLAIN] as alloc::borrow::ToOwned>::to_owned::*",
+    "<[PLAIN]>::{to_vec,to_vec_in,into_vec,repeat}",
+    "<[PLAIN]>::{to_vec,to_vec_in,into_vec,repeat}::*",
+    "<PLAIN as *ConvertVec>::to_vec*",
+    "operator new{,[]}",
+    "{std,__gnu_cxx}::{,__}{new_allocator,allocator,allocator_traits}<*>::allocate",
+    "std::_Vector_base<*>::_M_allocate",
+    "std::{,__cxx11::}basic_string<*>::_M_create",
+    "{_rjem_,je_,prof_backtrace}*",
+    "{,_}mi_~alloc",
+    "{,_}mi_~alloc_*",
+    "{,_}mi_new",
+    "{,_}mi_new_*",
+    "{,__libc_}{malloc,calloc,realloc,memalign}",
+    "{reallocarray,posix_memalign,aligned_alloc}",
 ];
 
 /// Returns an expression for frames that only pass a request for memory on, as pprof's `drop_frames` take it: it has to
 /// match the whole name.
 pub fn allocation_frames() -> String {
     let plain = format!("(?:{})", PLAIN.join("|"));
-    let others = OTHERS.iter().map(|expression| expression.replace("PLAIN", &plain));
+    let others = others().map(|pattern| expression(&pattern));
     RUST.iter().map(|functions| functions.expression(&plain)).chain(others).collect::<Vec<_>>().join("|")
+}
+
+fn others() -> impl Iterator<Item = String> {
+    let plain = format!("{{{}}}", PLAIN.join(","));
+    OTHERS.iter().map(move |pattern| pattern.replace("PLAIN", &plain))
+}
+
+/// Returns the regular expression for a pattern of [`OTHERS`].
+fn expression(pattern: &str) -> String {
+    let mut text = String::new();
+    let mut is_choice = false;
+    for letter in pattern.chars() {
+        match letter {
+            '*' => text += ".*",
+            '~' => text += "[a-z0-9_]*",
+            '{' => text += "(?:",
+            '}' => text.push(')'),
+            ',' if is_choice => text.push('|'),
+            letter => text += &escaped(letter.encode_utf8(&mut [0; 4])),
+        }
+        is_choice = letter == '{' || (is_choice && letter != '}');
+    }
+    text
+}
+
+/// Returns whether a pattern of [`OTHERS`] fits the whole name.
+fn fits(pattern: &str, name: &str) -> bool {
+    let Some(first) = pattern.chars().next() else { return name.is_empty() };
+    let rest = &pattern[first.len_utf8()..];
+    match first {
+        '*' | '~' => {
+            let is_end = |letter: char| first == '~' && !matches!(letter, 'a'..='z' | '0'..='9' | '_');
+            let longest = name.find(is_end).unwrap_or(name.len());
+            let mut ends = (0..=longest).filter(|end| name.is_char_boundary(*end));
+            ends.any(|end| fits(rest, &name[end..]))
+        }
+        '{' => {
+            let (choices, rest) = rest.split_once('}').unwrap_or((rest, ""));
+            let mut left = choices.split(',').filter_map(|choice| name.strip_prefix(choice));
+            left.any(|left| fits(rest, left))
+        }
+        letter => name.strip_prefix(letter).is_some_and(|left| fits(rest, left)),
+    }
 }
 
 impl Functions {
@@ -190,6 +245,32 @@ impl Functions {
         }
     }
 
+    /// Returns whether [`expression`](Self::expression) matches the whole name.
+    fn matches(&self, name: &str) -> bool {
+        let Self { module, names, is_of_plain_items } = self;
+        let name = if *is_of_plain_items { name } else { name.strip_prefix('<').unwrap_or(name) };
+        let Some(rest) = name.strip_prefix(module).and_then(|rest| rest.strip_prefix("::")) else {
+            return false;
+        };
+        if names.is_empty() {
+            return true;
+        }
+        let is_named = |rest: &str| {
+            let (last, arguments) = rest.split_at(rest.find('<').unwrap_or(rest.len()));
+            let has_arguments = arguments.ends_with('>');
+            let last = if has_arguments { last.strip_suffix("::").unwrap_or(last) } else { last };
+            let first = arguments.trim_start_matches('<').split([',', '>']).next().unwrap_or_default();
+            let fits = if *is_of_plain_items {
+                PLAIN.contains(&first)
+            } else {
+                arguments.is_empty() || has_arguments
+            };
+            names.contains(&last) && fits
+        };
+        let of_a_type = |(at, _): (usize, &str)| is_type(&rest[..at]) && is_named(&rest[at + 2..]);
+        is_named(rest) || (!is_of_plain_items && rest.match_indices("::").any(of_a_type))
+    }
+
     /// Returns whether a function of `module` with this last name is one of these.
     fn has(&self, module: &str, name: &str) -> bool {
         let (last, arguments) = name.split_once('<').unwrap_or((name, ""));
@@ -202,10 +283,36 @@ impl Functions {
     }
 }
 
+/// Returns whether the text is the name of a type without its module, with its arguments if it has some: `Vec<u8>>`.
+fn is_type(text: &str) -> bool {
+    let end = text.find(|letter: char| !letter.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (name, arguments) = text.split_at(end);
+    let is_closed = arguments.starts_with('<') && arguments.ends_with('>');
+    // `<Vec<T> as Trait<U>>::push` is somebody's own code.
+    let fits = matches!(arguments, "" | ">") || (is_closed && !arguments.contains(" as"));
+    name.starts_with(|letter: char| letter.is_ascii_uppercase()) && fits
+}
+
 /// The most bytes of names that are added to the expression.
 const LONGEST_NAMES: usize = 8 << 10;
 
 impl Profile {
+    /// Removes the frames that only pass a request for memory on, if the profile calls them uninteresting: does what
+    /// `drop_uninteresting` does to a heap profile of flamelet, without regular expressions.
+    pub fn drop_allocation_frames(&mut self) {
+        let (pattern, base) = (self.string(self.header.drop_frames), allocation_frames());
+        let Some((_, added)) = pattern.split_once(&base) else { return };
+        let added: Vec<&str> = added.split('|').filter(|name| !name.is_empty()).collect();
+        let others: Vec<String> = others().collect();
+        let is_allocation = |name: &str| {
+            RUST.iter().any(|functions| functions.matches(name))
+                || others.iter().any(|pattern| fits(pattern, name))
+                || added.contains(&escaped(name).as_str())
+        };
+        let functions = matching_functions(self, is_allocation);
+        self.drop_below(&functions);
+    }
+
     /// Completes the `drop_frames` of a heap profile with functions that have only their last name, as inlined ones do
     /// (`with_capacity<u8>`). `module_of` returns the module of such a function from its name and its file. A name is
     /// left out if another function, which must stay, has it too.
@@ -264,6 +371,10 @@ mod tests {
     use super::*;
     use crate::ProfileBuilder;
 
+    fn is_allocation(name: &str) -> bool {
+        RUST.iter().any(|functions| functions.matches(name)) || others().any(|pattern| fits(&pattern, name))
+    }
+
     #[test]
     fn what_passes_requests_on_is_dropped_and_what_calls_the_program_stays() {
         let expression = Regex::new(&format!("^(?:{})$", allocation_frames())).expect("valid");
@@ -302,8 +413,16 @@ mod tests {
             "operator new[]",
             "_rjem_malloc",
             "malloc",
+            "mi_heap_malloc_small",
+            "_mi_malloc_generic",
+            "mi_new",
+            "<u8 as alloc::slice::hack::ConvertVec>::to_vec::<alloc::alloc::Global>",
+            "__gnu_cxx::new_allocator<char>::allocate",
+            "alloc::vec::push<u8>",
+            "<alloc::vec::Vec<(u8, u8)>>::push",
         ] {
             assert!(expression.is_match(name), "{name} stays");
+            assert!(is_allocation(name), "{name} stays without regular expressions");
         }
         for name in [
             "shop::handle",
@@ -324,9 +443,38 @@ mod tests {
             "std::thread::Builder::spawn",
             "free_list",
             "malloc_trim_loop",
+            "mi_crate::pool::alloc",
+            "alloc::vec::Vec<T> as core::ops::Deref>::push",
+            "<alloc::vec::Vec<T>>::push_all",
         ] {
             assert!(!expression.is_match(name), "{name} is dropped");
+            assert!(!is_allocation(name), "{name} is dropped without regular expressions");
         }
+    }
+
+    #[test]
+    fn frames_are_dropped_as_with_regular_expressions() {
+        let names = ["alloc::alloc::alloc", "reserve<(u8, u8)>", "shop::keep", "<alloc::vec::Vec<u8>>::push"];
+        let mut builder = ProfileBuilder::new(&[("inuse_space", "bytes")]);
+        builder.set_drop_frames(&format!("{}|reserve<", allocation_frames()));
+        let frames = names.map(|name| {
+            let function = builder.named_function(name, "");
+            builder.frame(function, 1)
+        });
+        for stack in [&frames[..], &frames[..3], &frames[..2], &frames[2..]] {
+            let stack = builder.stack(stack);
+            builder.sample(stack, Default::default(), &[1]);
+        }
+        let profile = builder.finish();
+        let (mut plainly, mut expected) = (profile.clone(), profile);
+        plainly.drop_allocation_frames();
+        expected.drop_uninteresting().expect("valid");
+        let stacks = |profile: &crate::Profile| -> Vec<usize> {
+            profile.samples().map(|sample| profile.stack(sample.stack).len()).collect()
+        };
+        assert_eq!(stacks(&plainly), stacks(&expected));
+        // The outermost frame that needs memory stays, also below one that only passes requests on.
+        assert_eq!(stacks(&plainly), [2, 1, 2, 2]);
     }
 
     #[test]

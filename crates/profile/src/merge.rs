@@ -45,6 +45,10 @@ pub fn merge_within(profiles: &[&Profile], budget: &Budget) -> Result<Profile> {
     }
     let mut merged = merger.into;
     merged.drop_zero_samples();
+    // Several heaps, or several moments of one, have no common size over time.
+    if let [only] = profiles {
+        merged.heap_sizes = only.heap_sizes.clone();
+    }
     Ok(merged)
 }
 
@@ -436,6 +440,7 @@ impl Profile {
         if factors.iter().any(|&factor| factor < 0.0) {
             self.timeline = None;
         }
+        self.heap_sizes.clear();
         self.drop_zero_samples();
     }
 
@@ -519,6 +524,9 @@ impl Profile {
         let sets: Vec<bool> = (0..self.label_set_count()).map(is_labelled).collect();
         let of_set = |set: &LabelSetId| sets.get(set.index()).copied().unwrap_or(false) == has;
         let keep: Vec<bool> = self.samples.labels.iter().map(of_set).collect();
+        if keep.contains(&false) {
+            self.heap_sizes.clear();
+        }
         self.retain_samples(&keep);
     }
 

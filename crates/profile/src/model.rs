@@ -7,8 +7,8 @@ use rustc_hash::FxBuildHasher;
 
 use crate::rows::Rows;
 use crate::{
-    FunctionId, LabelSetId, LocationId, MappingId, Observations, Quality, StackId, StringId, StringTable,
-    Timeline,
+    FunctionId, HeapSize, LabelSetId, LocationId, MappingId, Observations, Quality, StackId, StringId,
+    StringTable, Timeline,
 };
 
 /// What one value of a sample counts, such as `cpu` in `nanoseconds`.
@@ -165,6 +165,7 @@ pub struct Profile {
     /// How good the capture is, if it says so.
     pub quality: Option<Quality>,
     pub(crate) known_crates: Vec<KnownCrate>,
+    pub(crate) heap_sizes: Vec<HeapSize>,
 }
 
 /// The most crates that a profile has notes about: far more than a program has.

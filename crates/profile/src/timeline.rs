@@ -12,6 +12,7 @@
 //! | `flamelet_timeline` | 2601 | message `Timeline` |
 //! | `flamelet_quality` | 2602 | message `Quality` |
 //! | `flamelet_known_crate` | 2604 | repeated message `KnownCrate` |
+//! | `flamelet_heap_sizes` | 2605 | message `HeapSizes` |
 //!
 //! | field of `Timeline` | number | encoding |
 //! |---|---|---|
@@ -34,6 +35,11 @@
 //! |---|---|---|
 //! | `name`, `version` | 1, 2 | string index |
 //! | `is_yours` | 3 | bool |
+//!
+//! | field of `HeapSizes` | number | encoding |
+//! |---|---|---|
+//! | `time_delta` | 1 | packed uint64: nanoseconds since the moment before, or since the start |
+//! | `bytes` | 2 | packed uint64: how large the heap was; at most 400 moments |
 //!
 //! The quality is also written as `comment` lines, which every reader shows.
 
@@ -118,8 +124,8 @@ impl Quality {
         let (asked, achieved) = (hertz(self.asked_millihertz), hertz(self.achieved_millihertz));
         let rate = match (self.asked_millihertz, self.achieved_millihertz) {
             (0, _) => String::new(),
-            (_, 0) => format!(", {asked} looks a second asked"),
-            _ => format!(", {achieved:.0} looks a second; {asked} asked"),
+            (_, 0) => format!(", {asked} samples a second asked"),
+            _ => format!(", {achieved:.0} samples a second; {asked} asked"),
         };
         // Nobody measured what the tool that wrote another format used.
         let own = match self.own_cpu_nanos {

@@ -123,6 +123,20 @@ pub fn inspect(path: &Path) -> Result<Inspection> {
     inspect_image(&image).map_err(|error| error.in_file(path))
 }
 
+/// The functions that report an overflow. The standard library does not use them, so they are linked only into programs that
+/// check their own arithmetic.
+const OVERFLOWS: [&[u8]; 3] =
+    [b"panic_const_add_overflow", b"panic_const_sub_overflow", b"panic_const_mul_overflow"];
+
+/// Returns whether the Rust program at `path` checks its arithmetic for overflow. Symbols tell, so a stripped one does not.
+pub fn has_overflow_checks(path: &Path) -> Result<bool> {
+    let image = Image::new(Bytes::open(path)?, Limits::default().memory);
+    let file = elf::parse(&image).map_err(|error| error.in_file(path))?;
+    let reports_overflow =
+        |name: &[u8]| OVERFLOWS.iter().any(|text| name.windows(text.len()).any(|part| part == *text));
+    Ok(symbols::all(&file).any(|symbol| reports_overflow(symbol.name)))
+}
+
 /// Inspects the ELF file in `bytes`.
 pub fn inspect_bytes(bytes: &[u8]) -> Result<Inspection> {
     inspect_image(&Image::of(bytes))

@@ -4,7 +4,7 @@ mod support;
 
 use std::process::Command;
 
-use flamelet_symbol::inspect::{BinaryKind, FramePointerUse, inspect};
+use flamelet_symbol::inspect::{BinaryKind, FramePointerUse, has_overflow_checks, inspect};
 use support::{Program, run};
 
 #[test]
@@ -30,6 +30,18 @@ fn inspecting_programs() {
 
     let error = inspect(&full.source).expect_err("a C file");
     assert!(error.to_string().ends_with("program.c: not an ELF file"), "{error}");
+}
+
+#[test]
+fn overflow_checks_are_found_by_what_they_call() {
+    let checks = |flags: &[&str]| {
+        let program = Program::rust(flags);
+        has_overflow_checks(&program.path).expect("an ELF file")
+    };
+    assert!(checks(&["-Copt-level=2", "-Coverflow-checks=on"]));
+    assert!(checks(&["-Copt-level=2", "-Cdebug-assertions=on"]));
+    assert!(!checks(&["-Copt-level=2"]));
+    assert!(!checks(&["-Copt-level=2", "-Coverflow-checks=on", "-Cstrip=symbols"]), "unknown");
 }
 
 #[test]

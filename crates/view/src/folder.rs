@@ -27,12 +27,18 @@ pub(crate) struct Found {
 
 impl Found {
     /// Returns the folder of the service: without the file, and without a folder that is named by a time.
-    fn service(&self) -> &str {
+    pub(crate) fn service(&self) -> &str {
         let folder = self.name.rsplit_once('/').map_or("", |(folder, _)| folder);
         match folder.rsplit_once('/').unwrap_or(("", folder)) {
             (service, time) if time.starts_with(|first: char| first.is_ascii_digit()) => service,
             _ => folder,
         }
+    }
+
+    /// Returns when the file was written, in milliseconds since 1970.
+    pub(crate) fn written_millis(&self) -> u64 {
+        let since = self.changed.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
     }
 }
 

@@ -112,6 +112,8 @@ impl Shelved {
             name: self.name.clone(),
             detail: String::new(),
             kind: kind.map_or_else(String::new, |value| profile.string(value.kind).to_owned()),
+            service: String::new(),
+            written_millis: 0,
         }
     }
 }
@@ -147,12 +149,22 @@ pub(crate) struct ProfileEntry {
     pub(crate) detail: String,
     /// What it measures, if that is known without opening it: profiles of the same kind can be compared.
     pub(crate) kind: String,
+    /// The folder of its service, which its name begins with; empty if it is in none.
+    pub(crate) service: String,
+    /// When its file was written, in milliseconds since 1970; 0 if it has none.
+    pub(crate) written_millis: u64,
 }
 
 impl ProfileEntry {
     fn of_file(file: &folder::Found) -> Self {
-        let detail = format!("{} kB", file.bytes.div_ceil(1024));
-        Self { id: file.name.clone(), name: file.name.clone(), detail, kind: String::new() }
+        Self {
+            id: file.name.clone(),
+            name: file.name.clone(),
+            detail: format!("{} kB", file.bytes.div_ceil(1024)),
+            kind: String::new(),
+            service: file.service().to_owned(),
+            written_millis: file.written_millis(),
+        }
     }
 }
 

@@ -4,16 +4,22 @@ use std::collections::BTreeMap;
 
 use flamelet_tests::programs::{repository, run_flamelet};
 
-const DOCUMENTS: [&str; 9] = [
+const DOCUMENTS: [&str; 15] = [
     "README.md",
     "docs/coming-from.md",
     "docs/commands.md",
     "docs/continuous.md",
+    "docs/explain.md",
     "docs/first-hour.md",
+    "docs/fleet.md",
     "docs/memory.md",
     "docs/permissions.md",
+    "docs/reading.md",
+    "docs/recipes.md",
     "docs/service.md",
     "docs/symbols.md",
+    "docs/systems.md",
+    "docs/waiting.md",
 ];
 
 /// The calls of flamelet in shell blocks and between back-quotes of a document, as words.

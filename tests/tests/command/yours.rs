@@ -61,6 +61,76 @@ fn explain_gives_at_most_ten_complete_findings() {
     }
 }
 
+/// Returns the words of a command that `explain` offers, as a shell would.
+fn offered(stdout: &str) -> Vec<Vec<String>> {
+    let lines = stdout.lines().filter_map(|line| line.split_once("Look closer: flamelet "));
+    let words = lines.map(|(_, line)| {
+        let shell = answer(command(Path::new("sh")).args(["-c", &format!("printf '%s\\n' {line}")]));
+        shell.stdout.lines().map(str::to_owned).collect()
+    });
+    words.collect()
+}
+
+#[test]
+fn the_commands_that_explain_offers_repeat_what_it_was_given() {
+    let folder = profiles::scratch().join("a folder that's quoted");
+    std::fs::create_dir_all(&folder).expect("our own folder");
+    let heap = folder.join("heap.pb.gz").display().to_string();
+    std::fs::copy(profiles::committed("go-heap"), &heap).expect("copied");
+    let given = ["explain", "-i", "alloc_objects", "--mine", "^runtime|main", "--ignore", "nothing at all"];
+    let explained = run_flamelet(given.into_iter().chain(["--json", &heap]));
+    assert_eq!(explained.status, Some(0), "{}", explained.stderr);
+    let explained = run_flamelet(given.into_iter().chain(["-o", "/dev/stdout", &heap]));
+    let offered = offered(&explained.stdout);
+    assert!(!offered.is_empty(), "{}", explained.stdout);
+    for words in &offered {
+        assert!(words.ends_with(std::slice::from_ref(&heap)), "{words:?}");
+        assert!(!words.contains(&"-o".to_owned()) && !words.contains(&"--json".to_owned()), "{words:?}");
+        if words[0] == "top" {
+            let text = words.join(" ");
+            assert!(text.contains("-i alloc_objects") || text.contains("-i temporary_objects"), "{text}");
+            assert!(
+                text.contains("--mine ^runtime|main") && text.contains("--ignore nothing at all"),
+                "{text}"
+            );
+        }
+        let closer = run_flamelet(words);
+        assert_eq!(closer.status, Some(0), "{words:?}: {}", closer.stderr);
+    }
+}
+
+#[test]
+fn a_command_for_several_moments_adds_nothing_up() {
+    let moments = [1i64, 2, 3, 4, 5].map(|moment| {
+        let name = format!("moment-{moment}.pb.gz");
+        let path = profiles::written(&name, || {
+            let mut builder = ProfileBuilder::new(&[("inuse_objects", "count"), ("inuse_space", "bytes")]);
+            builder.header_mut().time_nanos = moment * 60_000_000_000;
+            let function = builder.named_function("shop::remember", "/home/me/shop/src/main.rs");
+            let frame = builder.frame(function, 1);
+            let stack = builder.stack(&[frame]);
+            builder.sample(stack, Default::default(), &[moment << 10, moment << 20]);
+            let mut bytes = Vec::new();
+            pprof::write_gzip(&builder.finish(), &mut bytes).expect("memory");
+            bytes
+        });
+        path.display().to_string()
+    });
+    // The newest is not the last that is named.
+    let named = [4, 0, 1, 2, 3].map(|at: usize| moments[at].clone());
+    let explained = run_flamelet(std::iter::once("explain".to_owned()).chain(named));
+    assert_eq!(explained.status, Some(0), "{}", explained.stderr);
+    let offered = offered(&explained.stdout);
+    let growth = [&["heap".to_owned(), "--growth".to_owned()][..], &moments].concat();
+    assert!(offered.contains(&growth), "{offered:?}");
+    let others: Vec<_> = offered.iter().filter(|words| **words != growth).collect();
+    assert!(!others.is_empty(), "{}", explained.stdout);
+    for words in others {
+        let sources: Vec<_> = words.iter().filter(|word| moments.contains(word)).collect();
+        assert_eq!(sources, [&moments[4]], "{words:?}");
+    }
+}
+
 #[test]
 fn nonsense_is_refused_in_one_line() {
     let file = profiles::committed("go-cpu").display().to_string();
@@ -186,6 +256,39 @@ fn only_a_terminal_is_told_of_the_other_view() {
     for words in ["top --json", "top --by yours", "top -o /dev/null"] {
         assert!(!in_terminal(words).contains(HINT), "{words}");
     }
+}
+
+#[test]
+fn what_is_not_text_stays_away_from_a_terminal() {
+    let file = profiles::committed("go-cpu").display().to_string();
+    let folder = profiles::scratch().join("away from a terminal");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("our own folder");
+    std::fs::write(folder.join("profile001.png"), "somebody else's").expect("our own folder");
+    let in_terminal = |words: &str| {
+        let line = format!("'{}' pprof {words} '{file}'", flamelet().display());
+        let script = ["--quiet", "--return", "--command", &line, "/dev/null"];
+        answer(command(Path::new("script")).args(script).current_dir(&folder))
+    };
+    for (words, name, start) in [
+        ("-png", "profile002.png", &b"\x89PNG"[..]),
+        ("-svg", "profile001.svg", b"<"),
+        ("-proto", "profile001.pb.gz", b"\x1f\x8b"),
+        ("-topproto", "profile002.pb.gz", b"\x1f\x8b"),
+        ("-callgrind", "profile001.callgraph.out", b"positions:"),
+    ] {
+        let shown = in_terminal(words);
+        assert_eq!(shown.status, Some(0), "{words}: {}", shown.stdout);
+        assert_eq!(shown.stdout.trim(), format!("Generating report in {name}"), "{words}");
+        let bytes = std::fs::read(folder.join(name)).expect("written");
+        assert!(bytes.starts_with(start), "{words}: {:?}", &bytes[..bytes.len().min(16)]);
+    }
+    assert_eq!(std::fs::read(folder.join("profile001.png")).expect("still there"), b"somebody else's");
+    let text = in_terminal("-top");
+    assert!(text.stdout.contains("flat%"), "{}", text.stdout);
+    let failed = in_terminal("-png -focus='('");
+    assert_ne!(failed.status, Some(0), "{}", failed.stdout);
+    assert!(!folder.join("profile003.png").exists(), "a report that fails leaves no file");
 }
 
 #[test]

@@ -7,19 +7,46 @@ use crate::recordings::{findings, record, rules_program, scratch};
 
 const OPTIMIZED: &[&str] = &["-O", "-g"];
 
-/// The rule, the program where it speaks, and the one where it does not.
-const CPU: &[(&str, &str, &str)] = &[
-    ("siphash", "siphash", "fast-hash"),
-    ("allocation", "many-boxes", "one-box"),
-    ("growing", "grow", "fill"),
-    ("copying", "copy", "sum"),
-    ("formatting", "format", "digits"),
-    ("reference-counts", "clone-arcs", "borrow-arc"),
-    ("dropping", "drop-trees", "keep-tree"),
-    ("page-faults", "fresh-pages", "old-pages"),
-    ("one-busy-thread", "one-thread", "all-threads"),
-    ("few-lines", "one-line", "many-lines"),
-];
+/// A row of `programs/pairs.txt`.
+struct Pair {
+    rule: &'static str,
+    /// `cpu`, `kernel` (CPU, with the kernel's frames), or a sample type of the heap.
+    about: &'static str,
+    /// The program where the rule speaks.
+    loud: &'static str,
+    /// The one where it does not.
+    quiet: &'static str,
+}
+
+fn pairs() -> impl Iterator<Item = Pair> {
+    let rows = include_str!("programs/pairs.txt").lines().filter(|line| !line.starts_with('#'));
+    rows.map(|line| match line.split_whitespace().collect::<Vec<_>>()[..] {
+        [rule, about, loud, quiet] => Pair { rule, about, loud, quiet },
+        _ => panic!("{line}"),
+    })
+}
+
+/// Returns the pairs whose recordings do not agree with their rule. `is_skipped` says whether a recording cannot be used.
+fn wrong(pairs: impl Iterator<Item = Pair>, is_skipped: impl Fn(&str) -> bool) -> Option<Vec<String>> {
+    let program = rules_program("rules-optimized", OPTIMIZED);
+    let mut wrong = Vec::new();
+    for Pair { rule, about, loud, quiet } in pairs {
+        for (name, expected) in [(loud, true), (quiet, false)] {
+            let is_heap = !["cpu", "kernel"].contains(&about);
+            let file = record(&program, name, if is_heap { &["--heap"] } else { &["-F", "997"] })?;
+            let file = file.to_str().expect("UTF-8");
+            if expected && is_skipped(file) {
+                return Some(wrong);
+            }
+            let words = if is_heap { vec!["-i", about, file] } else { vec![file] };
+            let rules = rules_of(&findings(&words));
+            if rules.iter().any(|found| found == rule) != expected {
+                wrong.push(format!("{rule} about {name}: {rules:?}"));
+            }
+        }
+    }
+    Some(wrong)
+}
 
 fn rules_of(found: &[serde_json::Value]) -> Vec<String> {
     found.iter().map(|finding| finding["rule"].as_str().expect("a rule").to_owned()).collect()
@@ -27,17 +54,22 @@ fn rules_of(found: &[serde_json::Value]) -> Vec<String> {
 
 #[test]
 fn rules_about_time_speak_about_the_programs_that_they_are_for() {
-    let program = rules_program("rules-optimized", OPTIMIZED);
-    let mut wrong = Vec::new();
-    for (rule, loud, quiet) in CPU {
-        for (name, expected) in [(loud, true), (quiet, false)] {
-            let Some(file) = record(&program, name, &["-F", "997"]) else { return };
-            let rules = rules_of(&findings(&[file.to_str().expect("UTF-8")]));
-            if rules.iter().any(|found| found == rule) != expected {
-                wrong.push(format!("{rule} about {name}: {rules:?}"));
-            }
+    let Some(wrong) = wrong(pairs().filter(|pair| pair.about == "cpu"), |_| false) else { return };
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// System calls are told apart by the kernel's frames.
+#[test]
+fn rules_about_the_kernel_speak_about_the_programs_that_they_are_for() {
+    let is_skipped = |file: &str| {
+        let traces = run_flamelet(["traces", file]).stdout;
+        let has_kernel = ["__x64_sys_", "__arm64_sys_"].iter().any(|name| traces.contains(name));
+        if !has_kernel {
+            flamelet_test_support::skip!("perf events do not see the kernel's side here");
         }
-    }
+        !has_kernel
+    };
+    let Some(wrong) = wrong(pairs().filter(|pair| pair.about == "kernel"), is_skipped) else { return };
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -68,23 +100,34 @@ fn builds_for_development_are_recognised() {
     }
 }
 
-/// The rule, the value that it is about, the program where it speaks, and the one where it does not.
-const HEAP: &[(&str, &str, &str, &str)] = &[
-    ("temporary", "alloc_objects", "temporary", "kept"),
-    ("few-owners", "inuse_space", "hold-cache", "hold-in-many-places"),
-    ("growing", "alloc_space", "grow", "fill"),
-];
+/// Where few checks of a build with debug assertions are hot, its overflow checks are what is left to report.
+#[test]
+fn overflow_checks_of_an_optimized_build_are_recognised() {
+    for (name, flags, expected) in [
+        ("rules-optimized", OPTIMIZED, &[][..]),
+        ("rules-overflow", &["-O", "-g", "-C", "overflow-checks=on"], &["overflow-checks"]),
+        (
+            "rules-assertions",
+            &["-O", "-g", "-C", "debug-assertions=on"],
+            &["overflow-checks", "debug-assertions"],
+        ),
+    ] {
+        let program = rules_program(name, flags);
+        let Some(file) = record(&program, "checked-sum", &["-F", "997"]) else { return };
+        let rules = rules_of(&findings(&[file.to_str().expect("UTF-8")]));
+        let checks = ["overflow-checks", "debug-assertions"];
+        let found: Vec<&str> =
+            checks.into_iter().filter(|rule| rules.iter().any(|found| found == rule)).collect();
+        assert_eq!(found.is_empty(), expected.is_empty(), "{name}: {rules:?}");
+        assert!(found.iter().all(|rule| expected.contains(rule)), "{name}: {rules:?}");
+    }
+}
 
 #[test]
 fn rules_about_memory_speak_about_the_programs_that_they_are_for() {
-    let program = rules_program("rules-optimized", OPTIMIZED);
-    for (rule, value, loud, quiet) in HEAP {
-        for (name, expected) in [(loud, true), (quiet, false)] {
-            let Some(file) = record(&program, name, &["--heap"]) else { return };
-            let rules = rules_of(&findings(&["-i", value, file.to_str().expect("UTF-8")]));
-            assert_eq!(rules.iter().any(|found| found == rule), expected, "{rule} about {name}: {rules:?}");
-        }
-    }
+    let of_heap = pairs().filter(|pair| !["cpu", "kernel"].contains(&pair.about));
+    let Some(wrong) = wrong(of_heap, |_| false) else { return };
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
@@ -128,4 +171,23 @@ fn a_leak_shows_in_heap_profiles_of_several_moments() {
             );
         }
     }
+}
+
+#[test]
+fn a_recording_of_the_heap_knows_its_size_over_time() {
+    let program = rules_program("rules-optimized", OPTIMIZED);
+    let Some(file) = record(&program, "kept", &["--heap"]) else { return };
+    let bytes = std::fs::read(file).expect("recorded");
+    let profile = flamelet_profile::pprof::read(&bytes, &Default::default()).expect("a profile");
+    let sizes = profile.heap_sizes();
+    assert!(sizes.len() >= 2 && sizes.is_sorted_by_key(|size| size.time), "{sizes:?}");
+    let kinds = profile.sample_types().iter().map(|value| profile.string(value.kind));
+    let in_use = kinds.into_iter().position(|kind| kind == "inuse_space").expect("in use");
+    let last = i64::try_from(sizes[sizes.len() - 1].bytes).expect("a size");
+    assert_eq!(
+        (sizes[0].bytes, last),
+        (0, profile.total(in_use)),
+        "nothing at the start, what is kept at the end"
+    );
+    assert!(last > 20_000, "{last}");
 }

@@ -78,7 +78,7 @@ impl Facts {
         let looks = achieved / 1000;
         (is_slow && self.engine == "timer").then(|| {
             format!(
-                "{looks} looks a second of CPU time; {} asked: the kernel looks at timers once a tick, and each \
+                "{looks} samples a second of CPU time; {} asked: the kernel looks at timers once a tick, and each \
                  observation stands for several periods. The engine `perf` can look as often as asked",
                 self.asked_frequency
             )

@@ -357,7 +357,7 @@ mod tests {
         reader.collected(at(1));
         let profile = reader.profile_of(None);
         let said = remarks(&profile);
-        let expected = "250 looks a second of CPU time; 1000 asked";
+        let expected = "250 samples a second of CPU time; 1000 asked";
         assert!(matches!(said[..], [one] if one.starts_with(expected) && one.contains("`perf`")), "{said:?}");
         assert_eq!(profile.total_observed(1).effective(1e9), 250.0);
     }

@@ -2,6 +2,7 @@
 
 mod disasm;
 mod list;
+mod repeat;
 mod yours;
 
 use std::borrow::Cow;
@@ -19,6 +20,7 @@ use serde::Serialize;
 use crate::error::{Failure, Result};
 use crate::profiles::{SourceOptions, SymbolOptions};
 use crate::{output, picture};
+pub(crate) use repeat::{Repeat, RepeatedOption};
 pub(crate) use yours::owners;
 
 /// The form of a flame graph.
@@ -37,10 +39,10 @@ pub(crate) enum Picture {
 pub(crate) enum Question {
     Top,
     By(Grouping, Vec<String>),
-    /// `file` appears in the commands to copy.
+    /// `repeat` completes the commands to copy.
     Explain {
         mine: Vec<String>,
-        file: String,
+        repeat: Repeat,
     },
     Tree,
     Peek(String),
@@ -148,6 +150,9 @@ pub(crate) fn answer_to(
     if is_text {
         output::text::keep_rows_apart(&mut profile, destination);
     }
+    if let Question::Explain { .. } = question {
+        yours::note_build(&mut profile, ask.symbols);
+    }
     let question = &with_whole_profile(question, &mut profile, ask)?;
     let report = report(question, profile, ask)?;
     write(is_text, destination, |out| answer(question, report, ask, out))
@@ -223,7 +228,7 @@ fn answer(question: &Question, report: Report, ask: &Ask<'_>, mut out: &mut dyn 
         Question::Top if json => write_json(&top::top(&report), out),
         Question::Top => Ok(top::top(&report).write_text(&report, &mut out)?),
         Question::By(grouping, mine) => yours::write_groups(&report, *grouping, mine, json, out),
-        Question::Explain { mine, file } => yours::write_explanation(&report, mine, file, json, out),
+        Question::Explain { mine, repeat } => yours::write_explanation(&report, mine, repeat, json, out),
         Question::Tree => write_tree(&report, None, json, out),
         Question::Peek(expression) => write_tree(&report, Some(expression), json, out),
         Question::Tags if json => write_json(&labels::tags(&report), out),

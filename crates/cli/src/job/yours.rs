@@ -2,16 +2,20 @@
 
 use std::cell::Cell;
 use std::io::Write;
+use std::path::{Path, PathBuf};
 
-use flamelet_profile::{Profile, filter};
+use flamelet_profile::{MappingId, Profile, filter};
 use flamelet_report::Report;
 use flamelet_report::by::{Grouping, by};
-use flamelet_report::explain::explain;
+use flamelet_report::explain::{OVERFLOW_CHECKS, explain};
+use flamelet_symbol::buildid::{self, BuildId};
+use flamelet_symbol::inspect::has_overflow_checks;
 use flamelet_symbol::owner::Owners;
 use regex::Regex;
 
-use super::write_json;
+use super::{Repeat, write_json};
 use crate::error::Result;
+use crate::profiles::SymbolOptions;
 
 pub(super) fn write_groups(
     report: &Report,
@@ -27,12 +31,40 @@ pub(super) fn write_groups(
 pub(super) fn write_explanation(
     report: &Report,
     mine: &[String],
-    file: &str,
+    repeat: &Repeat,
     json: bool,
     mut out: &mut dyn Write,
 ) -> Result<()> {
-    let explanation = explain(report, &owners_of(report, mine)?);
-    if json { write_json(&explanation, out) } else { Ok(explanation.write_text(file, &mut out)?) }
+    let mut explanation = explain(report, &owners_of(report, mine)?);
+    explanation.complete_commands(|closer| repeat.words(closer));
+    if json { write_json(&explanation, out) } else { Ok(explanation.write_text(&mut out)?) }
+}
+
+/// Notes in the profile what only the binary of its program says about how it was built, if it is on this machine.
+pub(super) fn note_build(profile: &mut Profile, symbols: &SymbolOptions) {
+    if symbols.skip {
+        return;
+    }
+    let owners = Owners::of(profile, |_, _| false);
+    let mappings = profile
+        .mappings()
+        .iter()
+        .enumerate()
+        .filter(|(row, _)| owners.of_mapping(Some(MappingId::from_index(*row))).is_yours());
+    let checks_overflow = mappings.into_iter().any(|(_, mapping)| {
+        let (file, build_id) = (profile.string(mapping.filename), profile.string(mapping.build_id));
+        let files = std::iter::once(Path::new(file)).chain(symbols.binaries.iter().map(PathBuf::as_path));
+        // Another build may be at the same place by now.
+        let is_the_same = |path: &&Path| match buildid::of_file(path) {
+            Ok(Some(found)) => BuildId::from_hex(build_id) == Some(found),
+            Ok(None) => build_id.is_empty(),
+            Err(_) => false,
+        };
+        files.into_iter().filter(is_the_same).any(|path| has_overflow_checks(path).unwrap_or(false))
+    });
+    if checks_overflow {
+        profile.add_comment(OVERFLOW_CHECKS);
+    }
 }
 
 /// Returns whose code each function of each report is; functions that match an expression of `mine` are yours.

@@ -1,5 +1,7 @@
 //! The form in which a profile is returned.
 
+use std::borrow::Cow;
+
 use flamelet_capture::profile::{Profile, pprof};
 use flamelet_report::flame::{self, FlameOptions};
 use flamelet_report::page;
@@ -80,15 +82,26 @@ impl Delivery {
         let mut body = match self.form {
             Form::Pprof => gzipped(profile)?,
             Form::Text => text::text(profile, &self.name).into_bytes(),
-            Form::Html => page::html(profile, &options).into_bytes(),
+            Form::Html => page::html(&pictured(profile), &options).into_bytes(),
             Form::Svg { width } => {
-                flame::svg(profile, &FlameOptions { image_width: width, ..options }).into_bytes()
+                flame::svg(&pictured(profile), &FlameOptions { image_width: width, ..options }).into_bytes()
             }
         };
         // A slow client may take long to read it, so it should not occupy twice its size meanwhile.
         body.shrink_to_fit();
         Ok(self.wrap(body))
     }
+}
+
+/// Returns the profile as pictures show it: the innermost frames of a heap are those that needed the memory, not the
+/// allocator's.
+fn pictured(profile: &Profile) -> Cow<'_, Profile> {
+    if profile.header.drop_frames.is_empty() {
+        return Cow::Borrowed(profile);
+    }
+    let mut profile = profile.clone();
+    profile.drop_allocation_frames();
+    Cow::Owned(profile)
 }
 
 fn gzipped(profile: &Profile) -> Result<Vec<u8>, Refusal> {

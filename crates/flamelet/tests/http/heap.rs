@@ -61,6 +61,29 @@ fn heap_and_allocs_name_the_holders_of_memory() {
 }
 
 #[test]
+fn pictures_of_the_heap_end_in_the_function_that_needed_the_memory() {
+    let service = Service::start(Profiler::builder());
+    let held = hold_memory(64 << 20);
+    for (path, kind) in [
+        ("/pprof/heap/flamegraph", "image/svg+xml"),
+        ("/debug/pprof/heap", "image/svg+xml"),
+        ("/debug/pprof/heap", "text/html"),
+        ("/debug/pprof/allocs", "image/svg+xml"),
+    ] {
+        let answer = service.get_as(path, kind);
+        let picture = answer.text();
+        assert!(picture.contains("hold_memory"), "{path} as {kind}");
+        for passes_on in ["alloc::alloc::alloc", "__rust_alloc", "alloc::raw_vec::"] {
+            assert!(!picture.contains(passes_on), "{passes_on} in {path} as {kind}");
+        }
+    }
+    // The profile itself keeps them, and names them as uninteresting.
+    let heap = service.get("/debug/pprof/heap").profile();
+    assert!(bytes_of(&heap, 3, "alloc::alloc") > 0 || bytes_of(&heap, 3, "raw_vec") > 0);
+    drop(held);
+}
+
+#[test]
 fn looking_up_names_is_not_the_services_memory() {
     let service = Service::start(Profiler::builder());
     let anchor = hold_memory as *const () as usize;

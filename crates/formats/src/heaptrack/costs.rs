@@ -23,6 +23,8 @@ pub(super) struct TraceCosts {
     changed: Vec<u32>,
     live: i64,
     peak: i64,
+    /// The most live bytes since [`TraceCosts::take_most`] was called.
+    most: i64,
     /// The last allocation, if nothing was freed since: freeing it now makes it temporary.
     last: Option<u64>,
     pointers: HashMap<u64, (u32, u64)>,
@@ -37,6 +39,7 @@ impl TraceCosts {
         cost.objects += 1;
         cost.bytes = cost.bytes.saturating_add(size);
         self.change(trace, 1, size);
+        self.most = self.most.max(self.live);
         if self.live > self.peak {
             self.peak = self.live;
             self.keep_peak();
@@ -65,6 +68,12 @@ impl TraceCosts {
             Some((trace, size)) => self.free(trace, size, pointer),
             None => self.unknown_frees += 1,
         }
+    }
+
+    /// Returns the most bytes that were live since the last call.
+    pub(super) fn take_most(&mut self) -> u64 {
+        let most = std::mem::replace(&mut self.most, self.live);
+        u64::try_from(most).unwrap_or(0)
     }
 
     pub(super) fn unknown_frees(&self) -> u64 {

@@ -100,12 +100,17 @@ impl Filter {
     /// Applies all filters, in pprof's order.
     pub fn apply(&self, profile: &mut Profile) -> FilterOutcome {
         let mut outcome = FilterOutcome::default();
+        let samples = profile.sample_count();
         names::by_name(profile, self, &mut outcome);
         names::show_from(profile, self.show_from.as_ref(), &mut outcome);
         tags::by_tag(profile, self.tag_focus.as_ref(), self.tag_ignore.as_ref(), &mut outcome);
         tags::by_key(profile, self.tag_show.as_ref(), self.tag_hide.as_ref(), &mut outcome);
         if let Some(prune_from) = &self.prune_from {
             prune::prune_from(profile, prune_from);
+        }
+        // How large this part of the heap was is not known.
+        if profile.sample_count() < samples {
+            profile.heap_sizes.clear();
         }
         outcome
     }

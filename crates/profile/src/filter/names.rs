@@ -3,7 +3,7 @@
 use regex::Regex;
 
 use super::{Filter, FilterOutcome};
-use crate::{Line, Location, LocationId, Profile, StackId};
+use crate::{Line, Location, LocationId, Profile};
 
 /// For each row of a table, whether an expression matches it. Each text is matched once.
 pub(super) struct Matches {
@@ -150,26 +150,5 @@ impl Profile {
         let location = &mut self.locations[row];
         (location.first_line, location.line_count) = (first_line, kept.len() as u32);
         location.line_count
-    }
-
-    /// Replaces every stack by what `rewrite` pushes, and drops the samples of stacks for which it returns false.
-    pub(crate) fn rewrite_stacks(
-        &mut self,
-        mut rewrite: impl FnMut(&Profile, &[LocationId], &mut Vec<LocationId>) -> bool,
-    ) {
-        let mut stacks = crate::rows::Rows::default();
-        let mut kept = Vec::with_capacity(self.stacks.len());
-        for row in 0..self.stacks.len() {
-            let before = stacks.items.len();
-            let keep = rewrite(self, self.stacks.get(row), &mut stacks.items);
-            if !keep {
-                stacks.items.truncate(before);
-            }
-            stacks.finish_row();
-            kept.push(keep);
-        }
-        self.stacks = stacks.into();
-        let keep: Vec<bool> = self.samples.stacks.iter().map(|stack: &StackId| kept[stack.index()]).collect();
-        self.retain_samples(&keep);
     }
 }

@@ -12,9 +12,9 @@ use crate::budget::hash_entry;
 use crate::model::MOST_KNOWN_CRATES;
 use crate::protobuf::{FieldValue, Fields, unzigzag};
 use crate::{
-    Budget, Error, ErrorKind, Function, FunctionId, Header, KnownCrate, Line, Location, Mapping, MappingId,
-    Observations, Observed, Profile, Quality, Result, StringId, StringTable, Thread, ThreadId, Timeline,
-    ValueType,
+    Budget, Error, ErrorKind, Function, FunctionId, Header, HeapSizes, KnownCrate, Line, Location, Mapping,
+    MappingId, Observations, Observed, Profile, Quality, Result, StringId, StringTable, Thread, ThreadId,
+    Timeline, ValueType,
 };
 
 /// Like [`decode`](super::decode), but charges its memory to `budget`; the caller accounts for `message`.
@@ -375,6 +375,10 @@ impl Decoder<'_> {
             schema::profile::OBSERVATIONS => {
                 self.profile.observations = Some(self.observations(value.bytes()?)?);
             }
+            schema::profile::HEAP_SIZES => {
+                let sizes = self.heap_sizes(value.bytes()?)?;
+                self.profile.set_heap_sizes(sizes);
+            }
             schema::profile::KNOWN_CRATE if self.crates_read < MOST_KNOWN_CRATES => {
                 let known = self.known_crate(value.bytes()?)?;
                 self.crates_read += 1;
@@ -484,6 +488,33 @@ impl Decoder<'_> {
             }
         }
         Ok(thread)
+    }
+
+    fn heap_sizes(&self, message: &[u8]) -> Result<HeapSizes> {
+        let (mut times, mut bytes) = (Vec::new(), Vec::new());
+        let mut fields = Fields::new(message);
+        while let Some((number, value)) = fields.next()? {
+            let column = match number {
+                schema::heap_sizes::TIME_DELTA => &mut times,
+                schema::heap_sizes::BYTES => &mut bytes,
+                _ => continue,
+            };
+            self.budget.charge(value.count() * size_of::<u64>())?;
+            value.each_uint(|number| {
+                column.push(number);
+                Ok(())
+            })?;
+        }
+        if times.len() != bytes.len() {
+            return Err(corrupt("its heap sizes do not fit their times"));
+        }
+        let mut sizes = HeapSizes::default();
+        let mut time = 0u64;
+        for (delta, bytes) in times.into_iter().zip(bytes) {
+            time = time.saturating_add(delta);
+            sizes.push(time, bytes);
+        }
+        Ok(sizes)
     }
 
     fn known_crate(&self, message: &[u8]) -> Result<KnownCrate> {

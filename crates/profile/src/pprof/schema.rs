@@ -24,6 +24,8 @@ pub(super) mod profile {
     pub(crate) const OBSERVATIONS: u32 = 2603;
     /// A flamelet extension: see [`crate::timeline`].
     pub(crate) const KNOWN_CRATE: u32 = 2604;
+    /// A flamelet extension: see [`crate::timeline`].
+    pub(crate) const HEAP_SIZES: u32 = 2605;
 }
 
 pub(super) mod value_type {
@@ -100,6 +102,11 @@ pub(super) mod thread {
     pub(crate) const TID: u32 = 2;
     pub(crate) const NAME: u32 = 3;
     pub(crate) const PROCESS: u32 = 4;
+}
+
+pub(super) mod heap_sizes {
+    pub(crate) const TIME_DELTA: u32 = 1;
+    pub(crate) const BYTES: u32 = 2;
 }
 
 pub(super) mod known_crate {

@@ -5,8 +5,8 @@ use std::io::Write;
 use super::schema;
 use crate::protobuf::{MessageWriter, zigzag};
 use crate::{
-    KnownCrate, Label, LocationId, Observations, Profile, Quality, Result, Sample, StringId, StringTable,
-    Timeline, ValueType,
+    HeapSize, KnownCrate, Label, LocationId, Observations, Profile, Quality, Result, Sample, StringId,
+    StringTable, Timeline, ValueType,
 };
 
 /// Writes `profile` to `out`, gzipped as `go tool pprof` and all scrapers expect.
@@ -120,6 +120,9 @@ impl<'a> Encoder<'a> {
         }
         for known in &profile.known_crates {
             self.known_crate(known);
+        }
+        if !profile.heap_sizes.is_empty() {
+            self.heap_sizes(&profile.heap_sizes);
         }
         self.finish()
     }
@@ -294,6 +297,15 @@ impl<'a> Encoder<'a> {
             self.part.packed_fixed64(schema::observations::SQUARES, &squares);
         }
         self.out.bytes(schema::profile::OBSERVATIONS, self.part.as_bytes());
+    }
+
+    fn heap_sizes(&mut self, sizes: &[HeapSize]) {
+        let before = std::iter::once(0).chain(sizes.iter().map(|size| size.time));
+        let deltas = sizes.iter().zip(before).map(|(size, before)| size.time.saturating_sub(before));
+        self.part.clear();
+        self.part.packed(schema::heap_sizes::TIME_DELTA, deltas);
+        self.part.packed(schema::heap_sizes::BYTES, sizes.iter().map(|size| size.bytes));
+        self.out.bytes(schema::profile::HEAP_SIZES, self.part.as_bytes());
     }
 
     fn known_crate(&mut self, known: &KnownCrate) {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use flamelet_preload_ledger::modules::Modules;
 use flamelet_preload_ledger::{AllocationCounts, COUNTS_ENDING, MODULES_ENDING, env};
-use flamelet_profile::Profile;
+use flamelet_profile::{HeapSizes, Profile};
 use flamelet_symbol::symbolize::{self, Symbolizer};
 
 use super::assemble;
@@ -97,9 +97,13 @@ pub fn record(
     let running = RunningCommand::start(command, options.shield_command)?;
     let mut told = Instant::now();
     let mut sums = ProgressSums::default();
+    let mut sizes = HeapSizes::default();
+    sizes.push(0, 0);
     running.wait(options.duration, stop, |elapsed| {
         if told.elapsed() >= TELL {
-            progress(&Progress { elapsed, ..sums.so_far(&folder) });
+            let so_far = Progress { elapsed, ..sums.so_far(&folder) };
+            sizes.push(nanos(elapsed), so_far.live);
+            progress(&so_far);
             told = Instant::now();
         }
         if let Some(saver) = &mut saver {
@@ -113,6 +117,9 @@ pub fn record(
     }
     let command = running.end()?;
     let (mut profile, mut summary) = assemble::profile(&processes, elapsed);
+    let live = processes.iter().flat_map(|process| &process.counts.rows).map(|row| row.live_bytes);
+    sizes.push(nanos(elapsed), live.sum());
+    profile.set_heap_sizes(sizes);
     if let Some(allocator) = program.own_allocator {
         summary.notes.push(format!(
             "{name} is linked with {allocator}, whose allocations are not recorded; build flamelet into it \
@@ -137,6 +144,10 @@ pub fn record(
     }
     assemble::judge(&mut profile, &summary);
     Ok(Recorded { profile, summary, command })
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn never_loaded(name: &str, was_ended: bool) -> Error {

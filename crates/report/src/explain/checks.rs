@@ -53,6 +53,15 @@ pub(super) fn poor_profile(facts: &Facts<'_>) -> Option<Detected> {
     (!reasons.is_empty()).then(|| Detected { detail: reasons.join("; "), ..Detected::default() })
 }
 
+/// The comment of a profile whose program checks its arithmetic for overflow, which only its binary tells.
+pub const OVERFLOW_CHECKS: &str = "flamelet: the program checks arithmetic for overflow";
+
+/// Reports overflow checks. What they cost is not known: they are part of every function.
+pub(super) fn overflow_checks(facts: &Facts<'_>) -> Option<Detected> {
+    let mut comments = facts.report.profile.comments();
+    comments.any(|comment| comment == OVERFLOW_CHECKS).then(Detected::default)
+}
+
 /// Reports memory that grew from moment to moment, in a profile that a service made of several moments.
 pub(super) fn steady_growth(facts: &Facts<'_>) -> Option<Detected> {
     let Matches { value, places } = &facts.memory.steady_growth;

@@ -100,6 +100,11 @@ impl MemoryFacts {
         }
     }
 
+    /// Returns whether labels say how long memory lived.
+    pub(super) fn has_lifetimes(&self) -> bool {
+        self.lifetimes.iter().any(Option::is_some)
+    }
+
     fn is_steady(&self, profile: &Profile, sample: &Sample<'_>) -> bool {
         let labels = profile.labels(sample.labels);
         self.steady.is_some_and(|(key, yes)| labels.iter().any(|label| label.key == key && label.text == yes))

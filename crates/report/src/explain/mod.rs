@@ -8,8 +8,10 @@ mod functions;
 mod memory;
 mod moments;
 mod places;
+mod rule;
 mod rules;
 mod scan;
+mod shown;
 mod waits;
 
 use flamelet_profile::Profile;
@@ -24,11 +26,15 @@ use about::About;
 use checks::Detected;
 use facts::Facts;
 use places::{Matches, Place};
-use rules::{Look, RULES, Rule};
+use rule::{Look, Rule};
+use rules::RULES;
 use scan::Wanted;
 
 pub use changes::{Change, Changes, PartChange, changes};
+pub use checks::OVERFLOW_CHECKS;
 pub use moments::explain_moments;
+pub use places::FoundPlace;
+pub use shown::{Closer, command_line};
 
 /// The most findings that are reported.
 const MOST: usize = 10;
@@ -69,21 +75,20 @@ pub struct Finding {
     pub why: &'static str,
     /// What usually helps.
     pub helps: &'static str,
-    /// The arguments of the command that digs deeper, without the file.
+    /// The arguments of the command that shows more; without options and files of the caller, unless
+    /// [`Explanation::complete_commands`] added them.
     pub dig: String,
+    /// The view that shows more.
+    pub closer: Closer,
 }
 
-/// A place in your code.
-#[derive(Clone, Debug, Serialize)]
-pub struct FoundPlace {
-    /// The function.
-    pub function: String,
-    /// The source file, empty when unknown.
-    pub file: String,
-    /// The line, 0 when unknown.
-    pub line: i64,
-    /// The share of the total, from 0 to 1.
-    pub share: f64,
+impl Explanation {
+    /// Replaces the command of each finding by the words that `command` returns for its view.
+    pub fn complete_commands(&mut self, command: impl Fn(&Closer) -> Vec<String>) {
+        for finding in &mut self.findings {
+            finding.dig = command_line(&command(&finding.closer));
+        }
+    }
 }
 
 /// Explains what stands out in `report`.
@@ -92,12 +97,17 @@ pub fn explain(report: &Report, owners: &Owners) -> Explanation {
         Look::Anywhere(functions) => Wanted::Anywhere(functions),
         Look::Both(functions, others) => Wanted::Both(functions, others),
         Look::Leaf(functions) => Wanted::Leaf(functions),
+        Look::LeafWithout(functions, others) => Wanted::LeafWithout(functions, others),
         Look::Innermost(functions) => Wanted::Innermost(functions),
         Look::Check(_) => Wanted::Nothing,
     });
     let facts = Facts::of(report, owners, &wanted.collect::<Vec<_>>());
     let mut findings: Vec<Finding> =
         RULES.iter().enumerate().filter_map(|(row, rule)| finding(&facts, row, rule)).collect();
+    // Builds for development check arithmetic too, which their own rules say.
+    let is_for_development =
+        findings.iter().any(|finding| ["unoptimized", "debug-assertions"].contains(&finding.rule));
+    findings.retain(|finding| !(is_for_development && finding.rule == "overflow-checks"));
     // A warning about the profile itself has no share, and comes first.
     findings.sort_by(|a, b| {
         let key = |finding: &Finding| if finding.rule == RULES[0].id { f64::INFINITY } else { finding.share };
@@ -120,7 +130,7 @@ fn finding(facts: &Facts<'_>, row: usize, rule: &Rule) -> Option<Finding> {
     }
     let result = match &rule.look {
         Look::Check(check) => check(facts)?,
-        Look::Anywhere(_) | Look::Both(..) | Look::Leaf(_) | Look::Innermost(_) => {
+        Look::Anywhere(_) | Look::Both(..) | Look::Leaf(_) | Look::LeafWithout(..) | Look::Innermost(_) => {
             let Matches { value, places } = &facts.matches[row];
             Detected { value: *value, places: places.clone(), ..Detected::default() }
         }
@@ -135,19 +145,19 @@ fn finding(facts: &Facts<'_>, row: usize, rule: &Rule) -> Option<Finding> {
         "" => rule.title.to_owned(),
         detail => format!("{}: {detail}", rule.title),
     };
+    let places = places(facts, &result.places, base);
+    let closer = rule.shown.closer(facts, &places);
     Some(Finding {
         rule: rule.id,
         title,
         share,
         range,
         confidence: if range.0 >= rule.least && facts.observations > 0 { "high" } else { "low" },
-        places: places(facts, &result.places, base),
+        places,
         why: rule.why,
         helps: rule.helps,
-        dig: match rule.focus {
-            "" => "top --by yours".to_owned(),
-            focus => format!("top --by yours --focus '{focus}'"),
-        },
+        dig: command_line(&closer.words()),
+        closer,
     })
 }
 

@@ -4,7 +4,7 @@ use flamelet_profile::{Result, unit};
 use flamelet_symbol::owner::Owners;
 
 use super::rules::RULES;
-use super::{Explanation, Finding, FoundPlace, MOST, explain, share_of};
+use super::{Closer, Explanation, Finding, FoundPlace, MOST, command_line, explain, share_of};
 use crate::heap::{Growth, GrowthRow, growth_between};
 use crate::report::Report;
 
@@ -40,6 +40,7 @@ fn leak(growth: &Growth, moments: usize, total: i64) -> Option<Finding> {
         line: 0,
         share: share_of(row.bytes, total),
     };
+    let closer = Closer::Heap { what: "growth" };
     Some(Finding {
         rule: rule.id,
         title: match is_steady {
@@ -52,6 +53,7 @@ fn leak(growth: &Growth, moments: usize, total: i64) -> Option<Finding> {
         places: suspects.iter().take(3).map(place).collect(),
         why: rule.why,
         helps: rule.helps,
-        dig: "heap --growth".to_owned(),
+        dig: command_line(&closer.words()),
+        closer,
     })
 }

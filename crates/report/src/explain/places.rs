@@ -2,8 +2,22 @@
 
 use flamelet_profile::FunctionId;
 use rustc_hash::FxHashMap;
+use serde::Serialize;
 
 use crate::by::add;
+
+/// A place in your code, as it is reported.
+#[derive(Clone, Debug, Serialize)]
+pub struct FoundPlace {
+    /// The function.
+    pub function: String,
+    /// The source file, empty when unknown.
+    pub file: String,
+    /// The line, 0 when unknown.
+    pub line: i64,
+    /// The share of the total, from 0 to 1.
+    pub share: f64,
+}
 
 /// A place in your code: the function, and the line if known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -5,38 +5,10 @@
 //! [`checks`](super::checks). Each rule has a test with a profile that triggers it and a similar one that does not.
 
 use super::about::About;
-use super::checks::{self, Detected};
-use super::facts::Facts;
-use super::functions::{Functions, functions};
-
-/// One thing that `explain` can find.
-pub(super) struct Rule {
-    /// A stable name, for programs.
-    pub(super) id: &'static str,
-    pub(super) about: About,
-    pub(super) title: &'static str,
-    pub(super) look: Look,
-    /// The share of the total below which the rule reports nothing.
-    pub(super) least: f64,
-    pub(super) why: &'static str,
-    pub(super) helps: &'static str,
-    /// The focus of the command that digs deeper; empty for a plain `top --by yours`.
-    pub(super) focus: &'static str,
-}
-
-/// How a rule searches.
-pub(super) enum Look {
-    /// Samples with such a function anywhere on their stack.
-    Anywhere(Functions),
-    /// Samples with a function of both on their stack.
-    Both(Functions, Functions),
-    /// Samples whose innermost function is one of these, or has one of these inlined at that address.
-    Leaf(Functions),
-    /// Samples whose innermost function (after inlining) is one of these.
-    Innermost(Functions),
-    /// Anything else.
-    Check(fn(&Facts<'_>) -> Option<Detected>),
-}
+use super::checks;
+use super::functions::functions;
+use super::rule::{Look, Rule};
+use super::shown::ShownBy;
 
 /// Every rule. Rules that cast doubt on everything else come first.
 pub(super) const RULES: &[Rule] = &[
@@ -47,8 +19,8 @@ pub(super) const RULES: &[Rule] = &[
         look: Look::Check(checks::poor_profile),
         least: 0.0,
         why: "with few samples, shares are chance; missing names and truncated stacks hide the callers",
-        helps: "profile for longer, under load, with symbols (`debug = \"line-tables-only\"` in the release profile; the debug package of an installed program)",
-        focus: "",
+        helps: "profile for longer, under load, with symbols (`debug = \"limited\"` in the release profile; the debug package of an installed program)",
+        shown: ShownBy::Quality,
     },
     Rule {
         id: "unoptimized",
@@ -82,8 +54,8 @@ pub(super) const RULES: &[Rule] = &[
         )),
         least: 0.15,
         why: "functions that the optimizer always inlines were called; a release build has other hot spots",
-        helps: "profile a release build (`cargo build --release`), with `debug = \"line-tables-only\"` for lines",
-        focus: "",
+        helps: "profile a release build (`cargo build --release`), with `debug = \"limited\"` for lines",
+        shown: ShownBy::Yours,
     },
     Rule {
         id: "debug-assertions",
@@ -93,7 +65,17 @@ pub(super) const RULES: &[Rule] = &[
         least: 0.03,
         why: "checks that are meant for development run in every iteration",
         helps: "build with `debug-assertions = false` and `overflow-checks = false`, the defaults of release builds",
-        focus: "precondition_check|ub_checks",
+        shown: ShownBy::Stacks("precondition_check|ub_checks"),
+    },
+    Rule {
+        id: "overflow-checks",
+        about: About::Time,
+        title: "the program checks its arithmetic for overflow",
+        look: Look::Check(checks::overflow_checks),
+        least: 0.0,
+        why: "a branch follows every addition, subtraction and multiplication of integers, and hot loops are not vectorized",
+        helps: "build with `overflow-checks = false`, the default of release builds, or use `wrapping_add` and its siblings in hot loops",
+        shown: ShownBy::Yours,
     },
     Rule {
         id: "siphash",
@@ -106,7 +88,7 @@ pub(super) const RULES: &[Rule] = &[
         least: 0.03,
         why: "std's maps hash with SipHash, which resists crafted keys but is slow for short ones",
         helps: "use a faster hasher (rustc-hash, foldhash, ahash) as the map's third parameter if the keys are not untrusted input",
-        focus: "hash::sip|DefaultHasher",
+        shown: ShownBy::Stacks("hash::sip|DefaultHasher"),
     },
     Rule {
         id: "allocation",
@@ -141,7 +123,7 @@ pub(super) const RULES: &[Rule] = &[
         least: 0.10,
         why: "every allocation and free costs tens of nanoseconds, more if another thread frees the memory",
         helps: "reuse buffers between iterations, use `Vec::with_capacity`, borrow instead of cloning, try a faster allocator (jemalloc, mimalloc)",
-        focus: "alloc|malloc|free",
+        shown: ShownBy::Stacks("alloc|malloc|free"),
     },
     Rule {
         id: "growing",
@@ -154,7 +136,7 @@ pub(super) const RULES: &[Rule] = &[
         least: 0.04,
         why: "each step allocates new memory, copies the content and frees the old memory",
         helps: "use `with_capacity` or `reserve` where the size is known; `clear` and reuse buffers",
-        focus: "grow_one|grow_amortized|do_reserve_and_handle|finish_grow",
+        shown: ShownBy::Stacks("grow_one|grow_amortized|do_reserve_and_handle|finish_grow"),
     },
     Rule {
         id: "copying",
@@ -179,7 +161,7 @@ pub(super) const RULES: &[Rule] = &[
         least: 0.08,
         why: "bytes are moved instead of being used where they are",
         helps: "pass references or slices, use `Arc` or `Bytes` for shared data, `mem::take` instead of `clone`",
-        focus: "memcpy|memmove|clone|to_vec",
+        shown: ShownBy::Stacks("memcpy|memmove|clone|to_vec"),
     },
     Rule {
         id: "formatting",
@@ -189,7 +171,7 @@ pub(super) const RULES: &[Rule] = &[
         least: 0.06,
         why: "`format!` and `to_string` allocate a string each time and format through dynamic calls",
         helps: "`write!` into a reused buffer, use itoa and ryu for numbers, compare values instead of their text",
-        focus: "core::fmt|alloc::fmt|to_string",
+        shown: ShownBy::Stacks("core::fmt|alloc::fmt|to_string"),
     },
     Rule {
         id: "regex-compilation",
@@ -202,7 +184,7 @@ pub(super) const RULES: &[Rule] = &[
         least: 0.02,
         why: "compiling a pattern costs about a thousand times as much as matching it",
         helps: "compile once: `static RE: LazyLock<Regex>`, or keep the `Regex` in a struct",
-        focus: "regex_syntax|Regex::new",
+        shown: ShownBy::Stacks("regex_syntax|Regex::new"),
     },
     Rule {
         id: "json",
@@ -212,7 +194,7 @@ pub(super) const RULES: &[Rule] = &[
         least: 0.08,
         why: "JSON is parsed byte by byte, and `Value` allocates for every field",
         helps: "deserialize into structs with borrowed fields instead of `Value`; `to_writer` into a kept buffer; a binary format between own services",
-        focus: "serde_json",
+        shown: ShownBy::Stacks("serde_json"),
     },
     Rule {
         id: "serialization",
@@ -235,7 +217,7 @@ pub(super) const RULES: &[Rule] = &[
         least: 0.08,
         why: "data is converted to bytes and back more often than necessary",
         helps: "serialize once and share the bytes; skip unused fields; decode lazily",
-        focus: "bincode|prost|rmp|csv|toml|xml",
+        shown: ShownBy::Stacks("bincode|prost|rmp|csv|toml|xml"),
     },
     Rule {
         id: "compression",
@@ -261,7 +243,7 @@ pub(super) const RULES: &[Rule] = &[
         least: 0.08,
         why: "high compression levels cost much time and save few bytes",
         helps: "use a lower level, or zstd or lz4 instead of gzip; compress once and cache; do not compress small responses",
-        focus: "flate2|miniz|zstd|deflate|brotli|lz4",
+        shown: ShownBy::Stacks("flate2|miniz|zstd|deflate|brotli|lz4"),
     },
     Rule {
         id: "cryptography",
@@ -290,7 +272,7 @@ pub(super) const RULES: &[Rule] = &[
         least: 0.08,
         why: "every connection costs a handshake, every message a checksum",
         helps: "keep connections open, resume sessions, hash once, use a non-cryptographic hash for trusted data",
-        focus: "rustls|ring|aws_lc|openssl|sha|blake",
+        shown: ShownBy::Stacks("rustls|ring|aws_lc|openssl|sha|blake"),
     },
     Rule {
         id: "reference-counts",
@@ -304,7 +286,21 @@ pub(super) const RULES: &[Rule] = &[
         least: 0.04,
         why: "a reference count that several cores change moves between their caches",
         helps: "borrow (`&T`) inside a call instead of cloning the `Arc`; clone once for each task, not for each item",
-        focus: "Arc|Rc",
+        shown: ShownBy::Stacks("Arc|Rc"),
+    },
+    Rule {
+        id: "atomics",
+        about: About::Time,
+        title: "atomic operations, those of locks included",
+        look: Look::LeafWithout(
+            // Loading is as cheap as reading a plain variable.
+            functions(&["core::sync::atomic::"], &[]).except(&["::load", "atomic_load"]),
+            functions(&["alloc::sync::"], &["alloc::sync::Arc<"]),
+        ),
+        least: 0.05,
+        why: "a value that several cores change moves between their caches, and each change waits for it",
+        helps: "count in a local variable and add it up at the end, keep one counter for each thread (on a cache line of its own), lock once for many items",
+        shown: ShownBy::Stacks("sync::atomic"),
     },
     Rule {
         id: "spinning",
@@ -332,7 +328,7 @@ pub(super) const RULES: &[Rule] = &[
         least: 0.03,
         why: "threads spend time waiting for each other, or wake up for too little work",
         helps: "hold the lock for a shorter time, split it, hand over batches instead of single items",
-        focus: "spin|yield|lock_contended",
+        shown: ShownBy::Stacks("spin|yield|lock_contended"),
     },
     Rule {
         id: "wake-ups",
@@ -356,7 +352,7 @@ pub(super) const RULES: &[Rule] = &[
         least: 0.08,
         why: "each time a thread sleeps or is woken, two threads go through the kernel, often for very little work",
         helps: "hand over batches instead of single items, fewer threads, `try_lock` or a channel that spins briefly",
-        focus: "futex|wake",
+        shown: ShownBy::Stacks("futex|wake"),
     },
     Rule {
         id: "page-faults",
@@ -378,7 +374,7 @@ pub(super) const RULES: &[Rule] = &[
         least: 0.06,
         why: "the program keeps touching memory that it just got from the kernel",
         helps: "keep large buffers instead of freeing them; use an allocator that returns memory later; make fewer, larger mappings",
-        focus: "page_fault|memset|clear_page",
+        shown: ShownBy::Stacks("page_fault|memset|clear_page"),
     },
     Rule {
         id: "system-calls",
@@ -388,7 +384,7 @@ pub(super) const RULES: &[Rule] = &[
         least: 0.12,
         why: "each call enters the kernel; many small calls cost more than a few large ones",
         helps: "buffer (`BufReader`, `BufWriter`), read and write more at once, keep files and sockets open",
-        focus: "do_syscall_64|syscall",
+        shown: ShownBy::Stacks("do_syscall_64|syscall"),
     },
     Rule {
         id: "logging",
@@ -401,7 +397,7 @@ pub(super) const RULES: &[Rule] = &[
         least: 0.05,
         why: "every event is formatted and written, even if it is never read",
         helps: "use a higher level in production (`release_max_level_info`), fewer fields in hot spans, a non-blocking writer",
-        focus: "tracing|log::",
+        shown: ShownBy::Stacks("tracing|log::"),
     },
     Rule {
         id: "dropping",
@@ -432,7 +428,7 @@ pub(super) const RULES: &[Rule] = &[
         least: 0.10,
         why: "trees of small allocations are freed one by one",
         helps: "make fewer, larger allocations (an arena, a `Vec` with indices), drop on another thread, reuse values",
-        focus: "drop_in_place",
+        shown: ShownBy::Stacks("drop_in_place"),
     },
     Rule {
         id: "one-busy-thread",
@@ -442,7 +438,7 @@ pub(super) const RULES: &[Rule] = &[
         least: 0.0,
         why: "this thread limits the speed of the program, however many cores there are",
         helps: "move work off this thread (a pool, rayon, `spawn_blocking`), or split it",
-        focus: "",
+        shown: ShownBy::Threads,
     },
     Rule {
         id: "worker-imbalance",
@@ -452,7 +448,7 @@ pub(super) const RULES: &[Rule] = &[
         least: 0.0,
         why: "the other workers idle while requests wait for this one",
         helps: "split large jobs; do not run CPU work inside one task or one connection; use rayon or `spawn_blocking` for it",
-        focus: "",
+        shown: ShownBy::Threads,
     },
     Rule {
         id: "contended-lock",
@@ -462,7 +458,7 @@ pub(super) const RULES: &[Rule] = &[
         least: 0.0,
         why: "while one thread holds the lock, the others stand still, and so do all tasks on them",
         helps: "look at /debug/pprof/mutex for the code that holds it; do less under the lock, copy out what is needed, split it, or use an `RwLock` or a channel",
-        focus: "lock",
+        shown: ShownBy::Stacks("lock"),
     },
     Rule {
         id: "lock-holder",
@@ -472,7 +468,7 @@ pub(super) const RULES: &[Rule] = &[
         least: 0.0,
         why: "others waited that long for these places to release their locks",
         helps: "move system calls, allocation and logging out of the locked part; drop the guard as early as possible",
-        focus: "",
+        shown: ShownBy::Yours,
     },
     Rule {
         id: "dominant-await",
@@ -482,7 +478,7 @@ pub(super) const RULES: &[Rule] = &[
         least: 0.5,
         why: "the slowest requests spend their time here, and nothing else will make them faster",
         helps: "start it earlier and await it later (`join!`), cache its result, set a timeout, make fewer round trips",
-        focus: "",
+        shown: ShownBy::Yours,
     },
     Rule {
         id: "undersized-pool",
@@ -492,7 +488,7 @@ pub(super) const RULES: &[Rule] = &[
         least: 0.3,
         why: "requests queue for something that others hold",
         helps: "hold it for a shorter time, first of all not across other awaits; then enlarge the pool; refuse early instead of queueing without a limit",
-        focus: "pool|semaphore|Semaphore",
+        shown: ShownBy::Stacks("pool|semaphore|Semaphore"),
     },
     Rule {
         id: "blocked-executor",
@@ -502,7 +498,7 @@ pub(super) const RULES: &[Rule] = &[
         least: 0.0,
         why: "while a poll runs, no other task of its thread makes progress",
         helps: "move blocking calls and long computations to `flamelet::spawn_blocking` or a thread; use tokio's locks, files and timers; call `yield_now` in long loops",
-        focus: "",
+        shown: ShownBy::Yours,
     },
     Rule {
         id: "few-lines",
@@ -512,7 +508,7 @@ pub(super) const RULES: &[Rule] = &[
         least: 0.0,
         why: "optimizing these lines pays off; optimizing the rest of the function does not",
         helps: "look at the lines and their instructions (`flamelet list`, `flamelet disasm`)",
-        focus: "",
+        shown: ShownBy::Lines,
     },
     Rule {
         id: "few-owners",
@@ -522,7 +518,7 @@ pub(super) const RULES: &[Rule] = &[
         least: 0.0,
         why: "they determine the size of the process",
         helps: "limit the size (an LRU cache, a bounded queue), use smaller types, drop values that are no longer needed",
-        focus: "",
+        shown: ShownBy::Yours,
     },
     Rule {
         id: "leak",
@@ -532,7 +528,7 @@ pub(super) const RULES: &[Rule] = &[
         least: 0.05,
         why: "what grows steadily and is never freed ends the process",
         helps: "look for maps, queues and lists that are only added to; bound them, or remove what is finished",
-        focus: "",
+        shown: ShownBy::Growth,
     },
     Rule {
         id: "temporary",
@@ -542,7 +538,7 @@ pub(super) const RULES: &[Rule] = &[
         least: 0.25,
         why: "each was needed only for a moment, and cost an allocation and a free",
         helps: "keep one buffer and `clear` it, `write!` into it instead of `format!`, borrow instead of `to_owned`",
-        focus: "",
+        shown: ShownBy::Temporary,
     },
     Rule {
         id: "oversized",
@@ -552,7 +548,7 @@ pub(super) const RULES: &[Rule] = &[
         least: 0.25,
         why: "capacity that is never used costs memory, and zeroing it costs time",
         helps: "a smaller `with_capacity`, `shrink_to_fit` for what is kept, `Box<[T]>` for what does not grow",
-        focus: "",
+        shown: ShownBy::Yours,
     },
     Rule {
         id: "fragmentation",
@@ -562,6 +558,6 @@ pub(super) const RULES: &[Rule] = &[
         least: 0.5,
         why: "pages with a few live blocks stay resident, freed memory is not returned to the system, or C code holds memory that the profile does not include",
         helps: "to see C code's memory too, `flamelet::global_allocator!(malloc)` or `flamelet record --heap`; an allocator that returns memory (jemalloc, mimalloc), `malloc_trim` after a peak, fewer arenas (MALLOC_ARENA_MAX), blocks of like lifetime together",
-        focus: "",
+        shown: ShownBy::InUse,
     },
 ];

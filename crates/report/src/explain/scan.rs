@@ -17,6 +17,7 @@ pub(super) enum Wanted<'r> {
     Anywhere(&'r Functions),
     Both(&'r Functions, &'r Functions),
     Leaf(&'r Functions),
+    LeafWithout(&'r Functions, &'r Functions),
     Innermost(&'r Functions),
     Nothing,
 }
@@ -53,6 +54,8 @@ struct Masks {
     /// The other function of rules that look for two.
     other: u64,
     leaf: u64,
+    /// What must not be inlined next to the leaf of rules that look for one.
+    leaf_other: u64,
     innermost: u64,
 }
 
@@ -73,6 +76,11 @@ impl Look {
             anywhere: self.masks.anywhere | frame.masks.anywhere,
             other: self.masks.other | frame.masks.other,
             leaf: if is_inlined { self.masks.leaf | frame.masks.leaf } else { frame.masks.leaf },
+            leaf_other: if is_inlined {
+                self.masks.leaf_other | frame.masks.leaf_other
+            } else {
+                frame.masks.leaf_other
+            },
             // That of the function the code is compiled into, not of one that was inlined there.
             innermost: if is_inlined { self.masks.innermost } else { frame.masks.innermost },
         };
@@ -103,7 +111,8 @@ impl Visitor<Cost> for Scan<'_> {
     fn end(&mut self, _: &OpenFrame<Cost>, weight: Cost) {
         let Look { masks, place, call, has_yours, is_unnamed } =
             self.path.last().copied().unwrap_or_default();
-        let rules = masks.anywhere & (masks.other | !self.both) | masks.leaf | masks.innermost;
+        let rules =
+            masks.anywhere & (masks.other | !self.both) | masks.leaf & !masks.leaf_other | masks.innermost;
         add(self.sums.entry(Seen { rules, place, call, has_yours, is_unnamed }).or_default(), weight.sum);
     }
 
@@ -171,6 +180,10 @@ fn masks(name: &str, file: &str, wanted: &[Wanted<'_>]) -> Masks {
                 masks.other |= bit(others, at);
             }
             Wanted::Leaf(functions) => masks.leaf |= bit(functions, at),
+            Wanted::LeafWithout(functions, others) => {
+                masks.leaf |= bit(functions, at);
+                masks.leaf_other |= bit(others, at);
+            }
             Wanted::Innermost(functions) => masks.innermost |= bit(functions, at),
             Wanted::Nothing => {}
         }

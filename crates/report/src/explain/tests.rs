@@ -1,5 +1,6 @@
 use flamelet_profile::{Granularity, ProfileBuilder};
 
+mod document;
 mod waits;
 
 use super::*;
@@ -80,6 +81,7 @@ const PAIRS: &[(&str, &str, &str)] = &[
     ("compression", "miniz_oxide::deflate::core::compress", "shop::compress_names"),
     ("cryptography", "sha2::sha256::compress256", "rustc_hash::FxHasher::write"),
     ("reference-counts", "<alloc::sync::Arc<T> as core::clone::Clone>::clone", "shop::Arcade::play"),
+    ("atomics", "core::sync::atomic::AtomicU64::fetch_add", "core::sync::atomic::AtomicBool::load"),
     (
         "spinning",
         "std::sys::sync::mutex::futex::Mutex::lock_contended",
@@ -105,7 +107,8 @@ fn each_rule_applies_where_it_must_and_nowhere_else() {
 
 #[test]
 fn every_rule_is_tested_and_has_a_name_of_its_own() {
-    let elsewhere = ["poor-profile", "system-calls", "one-busy-thread", "few-lines", "few-owners"];
+    let elsewhere =
+        ["poor-profile", "overflow-checks", "system-calls", "one-busy-thread", "few-lines", "few-owners"];
     let elsewhere =
         [&elsewhere[..], &["dropping", "leak", "temporary", "oversized", "fragmentation"], waits::TESTED]
             .concat();
@@ -127,11 +130,54 @@ fn a_finding_says_where_how_much_and_how_sure() {
     assert_eq!(finding.confidence, "high");
     assert_eq!((&*finding.places[0].function, finding.places[0].line), ("shop::total", 7));
     let mut text = Vec::new();
-    explained.write_text("a.pb.gz", &mut text).expect("written");
+    explained.write_text(&mut text).expect("written");
     let text = String::from_utf8(text).expect("text");
     assert!(text.contains("SipHash on hot maps: 30.0 %"), "{text}");
     assert!(text.contains("shop::total  /home/me/shop/src/cart.rs:7"), "{text}");
-    assert!(text.contains("--focus 'hash::sip|DefaultHasher' a.pb.gz"), "{text}");
+    assert!(text.contains("top --by yours --focus 'hash::sip|DefaultHasher'\n"), "{text}");
+    assert!(!text.contains("Uncertain"), "{text}");
+}
+
+#[test]
+fn a_finding_that_may_be_chance_says_so() {
+    let hash = ("core::hash::sip::Hasher::write", "");
+    let explained =
+        cpu().add(&[hash, TOTAL, HANDLE], 7, "main", 6).add(&[TOTAL, HANDLE], 9, "main", 144).explained();
+    let finding = explained.findings.iter().find(|finding| finding.rule == "siphash").expect("SipHash");
+    assert_eq!(finding.confidence, "low");
+    let mut text = Vec::new();
+    explained.write_text(&mut text).expect("written");
+    let text = String::from_utf8(text).expect("text");
+    assert!(text.contains("SipHash on hot maps: 4.0 %"), "{text}");
+    assert!(text.contains("\n   Uncertain: too few samples to be sure."), "{text}");
+}
+
+fn closer_of<'e>(explained: &'e Explanation, rule: &str) -> &'e Closer {
+    &explained.findings.iter().find(|finding| finding.rule == rule).expect(rule).closer
+}
+
+#[test]
+fn a_finding_leads_to_the_view_that_shows_it() {
+    let busy = cpu()
+        .add(&[TOTAL], 1, "main", 2000)
+        .add(&[TOTAL], 1, "worker-1", 100)
+        .add(&[TOTAL], 1, "worker-2", 100)
+        .explained();
+    assert_eq!(*closer_of(&busy, "one-busy-thread"), Closer::Threads);
+    let made = cpu().add(&[TOTAL], 10, "main", 900);
+    let lines = (11..20).fold(made, |made, line| made.add(&[TOTAL], line, "main", 20)).explained();
+    assert_eq!(*closer_of(&lines, "few-lines"), Closer::Lines { function: "shop::total".to_owned() });
+    let poor = cpu().add(&[TOTAL], 1, "main", 20).explained();
+    assert_eq!(*closer_of(&poor, "poor-profile"), Closer::Info);
+    let types = [("alloc_objects", "count"), ("temporary_objects", "count"), ("alloc_space", "bytes")];
+    let counted = heap(&types, &[("shop::describe", ("", ""), &[1000, 600, 64_000])], "");
+    let by_type = Closer::Yours { focus: String::new(), sample_type: "temporary_objects" };
+    assert_eq!(*closer_of(&counted, "temporary"), by_type);
+    let types = [("freed_objects", "count"), ("freed_space", "bytes")];
+    let labelled = heap(&types, &[("shop::describe", ("lifetime", "temporary"), &[1000, 64_000])], "");
+    assert_eq!(*closer_of(&labelled, "temporary"), Closer::Heap { what: "temporary" });
+    let text = serde_json::to_value(closer_of(&labelled, "temporary")).expect("JSON");
+    assert_eq!(text, serde_json::json!({ "view": "heap", "what": "temporary" }));
 }
 
 #[test]
@@ -156,6 +202,19 @@ fn system_calls_are_named() {
     let finding = explained.findings.iter().find(|finding| finding.rule == "system-calls").expect("calls");
     assert!(finding.title.contains("read 33 %"), "{}", finding.title);
     assert!(!speaks(&made(50), "system-calls"));
+}
+
+#[test]
+fn overflow_checks_are_reported_unless_the_build_is_for_development() {
+    let made = |comment: &str, leaf| {
+        let mut made = cpu().add(&[leaf, HANDLE], 3, "main", 400).add(&[TOTAL], 3, "main", 600);
+        made.builder.comment(comment);
+        made.explained()
+    };
+    let debug = ("core::ptr::const_ptr::<impl *const T>::add::precondition_check", "");
+    assert!(speaks(&made(OVERFLOW_CHECKS, TOTAL), "overflow-checks"));
+    assert!(!speaks(&made("another comment", TOTAL), "overflow-checks"));
+    assert!(!speaks(&made(OVERFLOW_CHECKS, debug), "overflow-checks"));
 }
 
 #[test]

@@ -191,6 +191,12 @@ fn thread_key(profile: &Profile) -> String {
 
 /// Returns how large the heap was, if the profile has moments of it.
 fn size_over_time(profile: &Profile) -> Option<SizeOverTime> {
+    let kept = profile.heap_sizes();
+    if kept.len() > 1 {
+        let times = kept.iter().map(|moment| moment.time).collect();
+        let sizes = kept.iter().map(|moment| i64::try_from(moment.bytes).unwrap_or(i64::MAX)).collect();
+        return Some(SizeOverTime { times, sizes, unit: "bytes".to_owned() });
+    }
     let timeline = profile.timeline.as_ref()?;
     let value_type = profile.sample_types().get(timeline.value_type)?;
     // Events of other types are not sizes, but what was counted in a moment.
@@ -215,9 +221,20 @@ fn size_over_time(profile: &Profile) -> Option<SizeOverTime> {
 
 #[cfg(test)]
 mod tests {
-    use flamelet_profile::{Event, ProfileBuilder, Thread, ThreadId, Timeline};
+    use flamelet_profile::{Event, HeapSizes, ProfileBuilder, Thread, ThreadId, Timeline};
 
     use super::*;
+
+    #[test]
+    fn sizes_that_the_profile_has_come_first() {
+        let mut profile = ProfileBuilder::new(&[("inuse_space", "bytes")]).finish();
+        let size = |profile: &Profile| size_over_time(profile).map(|size| (size.times, size.sizes));
+        assert_eq!(size(&profile), None);
+        let mut sizes = HeapSizes::default();
+        [(0, 0), (5, 70), (9, 30)].into_iter().for_each(|(time, bytes)| sizes.push(time, bytes));
+        profile.set_heap_sizes(sizes);
+        assert_eq!(size(&profile), Some((vec![0, 5, 9], vec![0, 70, 30])));
+    }
 
     #[test]
     fn the_size_of_the_heap_over_time() {

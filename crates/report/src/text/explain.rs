@@ -21,8 +21,8 @@ impl Changes {
 }
 
 impl Explanation {
-    /// Prints the findings. `file` is inserted into the commands to copy.
-    pub fn write_text(&self, file: &str, out: &mut impl Write) -> io::Result<()> {
+    /// Prints the findings.
+    pub fn write_text(&self, out: &mut impl Write) -> io::Result<()> {
         if self.findings.is_empty() {
             return writeln!(
                 out,
@@ -34,14 +34,14 @@ impl Explanation {
             if number > 0 {
                 writeln!(out)?;
             }
-            finding.write_text(number + 1, file, out)?;
+            finding.write_text(number + 1, out)?;
         }
         Ok(())
     }
 }
 
 impl Finding {
-    fn write_text(&self, number: usize, file: &str, out: &mut impl Write) -> io::Result<()> {
+    fn write_text(&self, number: usize, out: &mut impl Write) -> io::Result<()> {
         let percent = |share: f64| format!("{:.1} %", share * 100.0);
         match self.share > 0.0 {
             true => {
@@ -57,6 +57,9 @@ impl Finding {
             }
             false => writeln!(out, "{number}. {}", self.title)?,
         }
+        if self.confidence == "low" {
+            writeln!(out, "   Uncertain: too few samples to be sure. Profile for longer to confirm it.")?;
+        }
         for place in &self.places {
             let line = if place.line > 0 { format!(":{}", place.line) } else { String::new() };
             let at = if place.file.is_empty() { String::new() } else { format!("  {}{line}", place.file) };
@@ -64,6 +67,6 @@ impl Finding {
         }
         writeln!(out, "   Why it matters: {}.", self.why)?;
         writeln!(out, "   What usually helps: {}.", self.helps)?;
-        writeln!(out, "   Look closer: flamelet {} {file}", self.dig)
+        writeln!(out, "   Look closer: flamelet {}", self.dig)
     }
 }

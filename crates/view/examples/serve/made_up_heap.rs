@@ -1,6 +1,6 @@
 //! Heap profiles of the made-up service, in the shapes that flamelet's own heap profiler writes.
 
-use flamelet_report::profile::{Profile, ProfileBuilder};
+use flamelet_report::profile::{HeapSizes, Profile, ProfileBuilder};
 
 use crate::made_up::{Maker, Numbers};
 
@@ -56,7 +56,14 @@ pub(crate) fn heap() -> Profile {
             maker.builder.sample(stack, labels, &values);
         }
     }
-    maker.builder.finish()
+    let mut profile = maker.builder.finish();
+    let mut sizes = HeapSizes::default();
+    for second in 0..60u64 {
+        // A peak in the middle.
+        sizes.push(second * 1_000_000_000, if second == 30 { 64 << 20 } else { (second + 1) << 18 });
+    }
+    profile.set_heap_sizes(sizes);
+    profile
 }
 
 /// How long freed memory had lived.

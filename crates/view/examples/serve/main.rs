@@ -118,6 +118,10 @@ fn main() {
             let bytes = std::fs::read(path).expect("the file can be read");
             Source::profile(path, pprof::read(&bytes, &Default::default()).expect("a pprof file"))
         }
+        ["folder", path] => Source::folder(path, |path| {
+            let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
+            pprof::read(&bytes, &Default::default()).map_err(|error| error.to_string())
+        }),
         ["several"] => Source::profiles(vec![
             ("before".into(), made_up::service(1)),
             ("after".into(), made_up::service(2)),
@@ -135,7 +139,9 @@ fn main() {
         ["past"] => Source::profile("all of it", made_up::service(1)).with_past(Box::new(SixHours)),
         ["fleet"] => Source::profiles(Vec::new()).with_past(Box::new(Fleet)),
         [kind] | [_, kind] => Source::profile(kind, profile(kind)),
-        _ => panic!("say what to serve: service, hostile, several, live, past, fleet, or big COUNT"),
+        _ => panic!(
+            "say what to serve: service, hostile, several, live, past, fleet, folder PATH, or big COUNT"
+        ),
     };
     let source = source
         .with_code(CodeOptions { source_path: env!("CARGO_MANIFEST_DIR").into(), ..CodeOptions::default() });

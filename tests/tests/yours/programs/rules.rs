@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::hint::black_box;
 use std::io::Read;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 
 unsafe extern "C" {
     /// The CPU time of the process in microseconds.
@@ -272,20 +272,45 @@ fn threads(spins: [u64; 3]) {
     });
 }
 
+/// Two threads take turns, one item each, however many cores there are.
 #[inline(never)]
-fn contended() {
-    let sum = Mutex::new(0u64);
+fn take_turns() {
+    let (turn, changed) = (Mutex::new(0u64), Condvar::new());
     std::thread::scope(|scope| {
-        for _ in 0..8 {
-            scope.spawn(|| {
+        for own in 0..2 {
+            let (turn, changed) = (&turn, &changed);
+            scope.spawn(move || {
                 while is_busy() {
-                    for number in 0..2000u64 {
-                        let mut sum = sum.lock().expect("nobody panics");
-                        *sum = black_box(sum.wrapping_add(number));
-                    }
+                    let now = turn.lock().expect("nobody panics");
+                    let mut now = changed.wait_while(now, |now| *now % 2 != own && is_busy()).expect("nobody panics");
+                    *now += 1;
+                    changed.notify_one();
                 }
+                changed.notify_one();
             });
         }
+    });
+}
+
+#[inline(never)]
+fn count_atomically() {
+    let count = AtomicU64::new(0);
+    busy(|turn| {
+        for number in 0..500 {
+            black_box(&count).fetch_add(number ^ turn, Ordering::SeqCst);
+        }
+    });
+}
+
+#[inline(never)]
+fn count_locally() {
+    let count = AtomicU64::new(0);
+    busy(|turn| {
+        let mut own = 0u64;
+        for number in 0..2000 {
+            own = black_box(own.wrapping_add(number ^ turn));
+        }
+        count.fetch_add(own, Ordering::SeqCst);
     });
 }
 
@@ -429,7 +454,9 @@ fn main() {
         // The idle ones do enough to be sampled now and then: a thread without a sample is not in the profile.
         "one-thread" => threads([1000, 60, 60]),
         "all-threads" => threads([1000, 1000, 1000]),
-        "contended" => contended(),
+        "take-turns" => take_turns(),
+        "count-atomically" => count_atomically(),
+        "count-locally" => count_locally(),
         "uncontended" => uncontended(),
         "one-line" => one_line(),
         "many-lines" => many_lines(),

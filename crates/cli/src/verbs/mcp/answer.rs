@@ -16,7 +16,7 @@ use super::capped::Capped;
 use super::parameters::Arguments;
 use super::server::Server;
 use crate::error::{About, Failure, Result};
-use crate::job::{self, Ask, Question};
+use crate::job::{self, Ask, Question, Repeat, RepeatedOption};
 use crate::note::escaped;
 use crate::output;
 use crate::verbs::diff as diff_verb;
@@ -79,8 +79,16 @@ fn folder(path: &Path) -> Result<String> {
 }
 
 pub(super) fn explain(server: &Server, arguments: &Arguments<'_>) -> Result<String> {
-    let name = arguments.needed("profile");
-    let question = Question::Explain { mine: arguments.texts("mine"), file: name.to_owned() };
+    let given = FILTERS.iter().filter_map(|name| Some((*name, arguments.text(name)?.to_owned())));
+    let mine = arguments.texts("mine");
+    let given = given.chain(mine.iter().map(|text| ("mine", text.clone())));
+    let source = vec![arguments.needed("profile").to_owned()];
+    let repeat = Repeat {
+        options: given.map(|(name, value)| RepeatedOption::named(name, value)).collect(),
+        sources: source.clone(),
+        one: source,
+    };
+    let question = Question::Explain { mine, repeat };
     report(server, arguments, &question)
 }
 
@@ -135,9 +143,12 @@ fn capped(produce: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<String> 
 }
 
 /// Reads the options of a report that are among the arguments.
+/// The options of reports that tools take.
+const FILTERS: [&str; 4] = ["sample_index", "focus", "ignore", "tagfocus"];
+
 fn options(server: &Server, arguments: &Arguments<'_>) -> Result<ReportOptions> {
     let mut options = ReportOptions::default();
-    for name in ["sample_index", "focus", "ignore", "tagfocus"] {
+    for name in FILTERS {
         if let Some((option, value)) = ReportOption::named(name).zip(arguments.text(name)) {
             option.set(&mut options, value).about(name)?;
         }

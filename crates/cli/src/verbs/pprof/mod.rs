@@ -1,8 +1,11 @@
 //! `flamelet pprof`: go tool pprof's command line.
 
+mod away;
 mod command_line;
 mod help;
 mod shell;
+
+use std::path::Path;
 
 use flamelet_profile::Profile;
 use flamelet_report::{Report, ReportKind, ReportOptions};
@@ -60,8 +63,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     match command.report.clone() {
         Some(ReportFlag::Report(question)) => {
-            let (source, options, output) = (command.source, command.options, command.output);
-            Job { question, source, options, output, json: false }.run()
+            let (source, options) = (command.source, command.options);
+            away::from_terminal(&question.clone(), command.output, |output| {
+                Job { question, source, options, output: output.map(Path::to_owned), json: false }.run()
+            })
         }
         Some(ReportFlag::Web) => {
             let opened = command.source.open()?;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use flamelet_profile::Profile;
 use flamelet_report::{OPTIONS, Report, ReportKind, ReportOption, ReportOptions};
 
+use super::away;
 use super::command_line::{PprofCommand, plain_question, set_option};
 use super::help;
 use crate::error::{Failure, Result};
@@ -150,7 +151,7 @@ fn report(line: &str, command: &PprofCommand, profile: &Profile) -> Result<()> {
     if name == "web" {
         return super::show_in_browser(profile.clone(), &ask);
     }
-    answer_to(&question, profile.clone(), &ask, file.as_deref())
+    away::from_terminal(&question, file, |file| answer_to(&question, profile.clone(), &ask, file))
 }
 
 fn unrecognized(name: &str) -> Failure {
