@@ -3,16 +3,19 @@
 use flamelet_remote::querier::Codec;
 use flamelet_remote::receive;
 
+use super::outcome::Outcome;
 use crate::collector::{Collector, Offered, Refused};
 
-/// Keeps the profiles of a push.
+/// Keeps the profiles of a push. If some are refused forever, the others are kept, and the answer says why; if one may be
+/// accepted later, the whole push is refused: it is sent again, and what was kept already is recognized.
 pub(super) fn push(collector: &Collector, codec: Codec, body: &[u8]) -> Result<Vec<u8>, Refused> {
+    let mut outcome = Outcome::default();
     for series in receive::push(codec, body)? {
         let service = series.label("service_name").unwrap_or_default().to_owned();
         let name = series.label("__name__").map(str::to_owned);
         let is_delta = series.label("__delta__") == Some("false");
         for profile in series.profiles {
-            collector.accept(&Offered {
+            outcome.add(collector.accept(&Offered {
                 service: service.clone(),
                 labels: series.labels.clone(),
                 name: name.clone(),
@@ -20,8 +23,8 @@ pub(super) fn push(collector: &Collector, codec: Codec, body: &[u8]) -> Result<V
                 is_delta,
                 bytes: profile.raw,
                 ..Offered::default()
-            })?;
+            }))?;
         }
     }
-    Ok(super::empty(codec))
+    outcome.finish().map(|()| super::empty(codec))
 }
