@@ -192,14 +192,14 @@ impl Writer {
             .set_statistics_enabled(EnabledStatistics::Chunk)
             .set_created_by("flamelet".to_owned())
             .build();
-        let schema = parse_message_type(schema).map_err(unwritten)?;
+        let schema = parse_message_type(schema).map_err(|error| unwritten(&error))?;
         let file = SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::new(properties));
-        Ok(Self { file: file.map_err(unwritten)? })
+        Ok(Self { file: file.map_err(|error| unwritten(&error))? })
     }
 
     /// Writes a group of rows.
     pub(crate) fn group(&mut self, columns: &[Column]) -> Result<()> {
-        self.write_group(columns).map_err(unwritten)
+        self.write_group(columns).map_err(|error| unwritten(&error))
     }
 
     /// Returns how many bytes the file has by now.
@@ -209,7 +209,7 @@ impl Writer {
 
     /// Returns the bytes of the file.
     pub(crate) fn finish(self) -> Result<Vec<u8>> {
-        self.file.into_inner().map_err(unwritten)
+        self.file.into_inner().map_err(|error| unwritten(&error))
     }
 
     fn write_group(&mut self, columns: &[Column]) -> std::result::Result<(), ParquetError> {
@@ -241,7 +241,7 @@ impl Writer {
     }
 }
 
-fn unwritten(error: ParquetError) -> Error {
+fn unwritten(error: &ParquetError) -> Error {
     Error::new(ErrorKind::Internal, format!("the block cannot be written: {error}"))
 }
 
@@ -271,8 +271,8 @@ impl File {
     pub(crate) fn open(schema: &str, bytes: Vec<u8>) -> Result<Self> {
         pages::check_footer(&bytes)?;
         let bytes = Bytes::from(bytes);
-        let expected = parse_message_type(schema).map_err(unreadable)?;
-        let reader = SerializedFileReader::new(bytes.clone()).map_err(unreadable)?;
+        let expected = parse_message_type(schema).map_err(|error| unreadable(&error))?;
+        let reader = SerializedFileReader::new(bytes.clone()).map_err(|error| unreadable(&error))?;
         if !is_same(reader.metadata().file_metadata().schema(), &expected) {
             return Err(damaged("the file has other columns than a block of this version"));
         }
@@ -312,9 +312,9 @@ impl File {
             loan.add(BATCH * DECODED)?;
         }
         let rows = usize::try_from(metadata.num_rows()).map_err(|_| damaged("a group has too many rows"))?;
-        let group = self.reader.get_row_group(number).map_err(unreadable)?;
+        let group = self.reader.get_row_group(number).map_err(|error| unreadable(&error))?;
         let sources = (0..metadata.columns().len())
-            .map(|at| Source::of(group.get_column_reader(at).map_err(unreadable)?))
+            .map(|at| Source::of(group.get_column_reader(at).map_err(|error| unreadable(&error))?))
             .collect::<Result<_>>()?;
         Ok(GroupReader { sources, rows, _loan: loan })
     }
@@ -396,7 +396,7 @@ fn read_rows<T: DataType, V>(
         let levels = definition.len() + repetition.len();
         let most = left.min(BATCH);
         let read = reader.read_records(most, Some(&mut definition), Some(&mut repetition), &mut batch);
-        let (records, ..) = read.map_err(unreadable)?;
+        let (records, ..) = read.map_err(|error| unreadable(&error))?;
         if records == 0 {
             return Err(damaged("a column has fewer rows than its group"));
         }
@@ -431,6 +431,6 @@ fn is_same(one: &Type, other: &Type) -> bool {
     one.name() == other.name() && format!("{one:?}") == format!("{other:?}")
 }
 
-fn unreadable(error: ParquetError) -> Error {
+fn unreadable(error: &ParquetError) -> Error {
     damaged(&error.to_string())
 }

@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn samples_of_the_first_format_are_of_no_profile() {
-        let tables = example(vec![row(1, 5000), row(2, 6000)]);
+        let tables = example(vec![row(1, 5000); 2]);
         let mut files = write(&tables).expect("written").files;
         let columns = sample_columns(&tables.samples);
         files[0] =
