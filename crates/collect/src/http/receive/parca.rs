@@ -6,7 +6,7 @@ use flamelet_remote::receive::parca;
 use super::outcome::Outcome;
 use crate::collector::{Collector, Offered, Refused};
 
-/// Keeps the profiles of a raw write, as [`super::pyroscope::push`] does those of a push.
+/// Keeps the profiles of a raw write; those that are refused do not stop the others.
 pub(super) fn write_raw(collector: &Collector, codec: Codec, body: &[u8]) -> Result<Vec<u8>, Refused> {
     let mut outcome = Outcome::default();
     for series in parca::write_raw(codec, body)? {
