@@ -10,12 +10,13 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use flamelet_profile::budget::Loan;
-use flamelet_profile::{Error, ErrorKind, Result};
+use flamelet_profile::{Budget, Error, ErrorKind, Result};
 use rustc_hash::FxBuildHasher;
 
-use crate::block::{self, NAMES, Tables};
+use crate::block::{self, Block, NAMES, Row, Written};
 use crate::manifest::{MAX_MANIFEST, Manifest};
 use crate::names::{folder_name, hour_name, hour_of, service_of};
+use crate::series::Series;
 use crate::store::Store;
 
 pub(crate) const MARK: &str = "flamelet-collect.json";
@@ -23,6 +24,11 @@ const MARK_TEXT: &str = "{ \"format\": \"flamelet collect\", \"version\": 1 }\n"
 const MANIFEST: &str = "manifest.json";
 /// The longest file of a block that is read.
 const MAX_FILE: u64 = 512 << 20;
+
+/// Rows of a block that are in memory at once.
+pub(crate) const CHUNK: usize = 32_768;
+/// How often an hour is listed again because a block is gone that was listed.
+pub(crate) const TRIES: usize = 3;
 
 /// Hashes of profiles.
 pub(crate) type Profiles = HashSet<u128, FxBuildHasher>;
@@ -61,6 +67,16 @@ pub(crate) fn live(found: &[Found]) -> Vec<Found> {
 }
 
 impl Found {
+    /// Returns whether a row of this block is not read from another one.
+    pub(crate) fn keeps(&self, row: &Row) -> bool {
+        self.elsewhere.is_empty() || !self.elsewhere.contains(&row.profile)
+    }
+
+    /// Leaves out profiles that were read already.
+    pub(crate) fn leave_out(&mut self, read: &Profiles) {
+        self.elsewhere.extend(self.manifest.profile_ids().filter(|id| read.contains(id)));
+    }
+
     /// Returns whether every profile of this block is in another one. Of two blocks with the same profiles, the one
     /// whose path is first stays.
     pub(crate) fn is_replaced_by(&self, other: &Self) -> bool {
@@ -125,10 +141,34 @@ impl Blocks {
         Ok(names)
     }
 
-    /// Returns the blocks of a service and hour, with a line for each that cannot be used.
+    /// Returns the blocks of a service and hour, with a line for each that cannot be used. If one was removed after it was
+    /// listed, which happens when another one has replaced it, the hour is listed again.
     pub(crate) fn blocks(&self, service: &str, hour: i64, notes: &mut Vec<String>) -> Result<Vec<Found>> {
-        let mut found = Vec::new();
-        for name in self.block_names(service, hour)? {
+        let mut names = self.block_names(service, hour)?;
+        for _ in 1..TRIES {
+            let mut own = Vec::new();
+            let (found, missing) = self.found(service, hour, &names, &mut own);
+            // Those that are listed still were never whole.
+            let again = if missing.is_empty() { Vec::new() } else { self.block_names(service, hour)? };
+            if missing.iter().all(|name| again.contains(name)) {
+                notes.append(&mut own);
+                return Ok(found);
+            }
+            names = again;
+        }
+        Ok(self.found(service, hour, &names, notes).0)
+    }
+
+    /// Returns the blocks with these names, and the names of those that have no manifest.
+    fn found(
+        &self,
+        service: &str,
+        hour: i64,
+        names: &[String],
+        notes: &mut Vec<String>,
+    ) -> (Vec<Found>, Vec<String>) {
+        let (mut found, mut missing) = (Vec::new(), Vec::new());
+        for name in names {
             let path = format!("{}/{name}", hour_path(service, hour));
             let read = self.store.get(&format!("{path}/{MANIFEST}"), MAX_MANIFEST);
             match read.and_then(|bytes| Manifest::read(&bytes)) {
@@ -139,51 +179,75 @@ impl Blocks {
                     let shown = self.store.shown(&path);
                     notes.push(format!("{shown}: is of another service or hour, and was left out"));
                 }
-                // Removed meanwhile, or not whole yet.
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) if error.kind() == ErrorKind::NotFound => missing.push(name.clone()),
                 Err(error) => notes.push(format!("{}: {error}", self.store.shown(&path))),
             }
         }
-        Ok(found)
+        (found, missing)
     }
 
-    /// Reads the tables of a block without the profiles that are read from another, and adds their memory to the loan.
-    pub(crate) fn read_block(&self, found: &Found, loan: &mut Loan) -> Result<Tables> {
+    /// Opens a block. The rows of profiles that are read from another are among its rows, see [`Found::keeps`].
+    pub(crate) fn open_block(&self, found: &Found, budget: &Budget) -> Result<Block> {
         let mut files: [Vec<u8>; 4] = Default::default();
+        // Until the block itself is charged for them.
+        let mut loan = budget.lend(0)?;
         for (name, bytes) in NAMES.iter().zip(&mut files) {
-            let path = format!("{}/{name}", found.path);
-            let wrong =
-                |what: &str| Error::new(ErrorKind::Corrupt, format!("{}: {what}", self.store.shown(&path)));
-            let entry = found.manifest.files.get(*name);
-            let entry = entry.ok_or_else(|| wrong("is not in the manifest of its block"))?;
-            let length = entry.bytes.min(MAX_FILE);
-            loan.add(usize::try_from(length).unwrap_or(usize::MAX))?;
-            *bytes = self.store.get(&path, length)?;
-            if !entry.is_of(bytes) {
-                return Err(wrong("does not match the checksum in its manifest"));
+            *bytes = self.file(found, name, &mut loan)?;
+        }
+        drop(loan);
+        Block::open(files, found.manifest.has_profiles(), budget).map_err(|error| self.about(found, &error))
+    }
+
+    /// Reads only the series of a block.
+    pub(crate) fn read_series(&self, found: &Found, budget: &Budget) -> Result<Vec<(u128, Series)>> {
+        let mut loan = budget.lend(0)?;
+        let file = self.file(found, NAMES[3], &mut loan)?;
+        block::read_series(file, budget, &mut loan).map_err(|error| self.about(found, &error))
+    }
+
+    /// Fails if a block cannot be read, as far as its last row.
+    pub(crate) fn check_block(&self, found: &Found, budget: &Budget) -> Result<()> {
+        let mut block = self.open_block(found, budget)?;
+        loop {
+            let rows = block.next(CHUNK, &|_, _| true, budget, &mut budget.lend(0)?);
+            if rows.map_err(|error| self.about(found, &error))?.is_empty() {
+                return Ok(());
             }
         }
-        let mut tables = block::read(files, found.manifest.has_profiles(), loan).map_err(|error| {
-            Error::new(error.kind(), format!("{}: {error}", self.store.shown(&found.path)))
-        })?;
-        if !found.elsewhere.is_empty() {
-            tables.samples.retain(|row| !found.elsewhere.contains(&row.profile));
-        }
-        Ok(tables)
     }
 
-    /// Puts a block under a name that nobody else uses. When this returns, the block is durable.
-    pub(crate) fn put_block(
-        &self,
-        name: &str,
-        tables: &Tables,
-        manifest: impl FnOnce(&[Vec<u8>; 4]) -> Manifest,
-    ) -> Result<()> {
-        let files = block::write(tables)?;
-        let manifest = manifest(&files);
+    pub(crate) fn about(&self, found: &Found, error: &Error) -> Error {
+        Error::new(error.kind(), format!("{}: {error}", self.store.shown(&found.path)))
+    }
+
+    /// Reads a file of a block, whose length is added to the loan.
+    fn file(&self, found: &Found, name: &str, loan: &mut Loan) -> Result<Vec<u8>> {
+        let path = format!("{}/{name}", found.path);
+        let wrong =
+            |what: &str| Error::new(ErrorKind::Corrupt, format!("{}: {what}", self.store.shown(&path)));
+        let entry = found.manifest.files.get(name);
+        let entry = entry.ok_or_else(|| wrong("is not in the manifest of its block"))?;
+        let length = entry.bytes.min(MAX_FILE);
+        loan.add(usize::try_from(length).unwrap_or(usize::MAX))?;
+        let bytes = self.store.get(&path, length)?;
+        if entry.is_of(&bytes) {
+            Ok(bytes)
+        } else {
+            Err(wrong("does not match the checksum in its manifest"))
+        }
+    }
+
+    /// Puts a block under a name that nobody else uses. When this returns, the block is durable. A block that readers
+    /// would refuse because of its size is not put; the error is of the kind `TooLarge`.
+    pub(crate) fn put_block(&self, name: &str, written: &Written, manifest: &Manifest) -> Result<()> {
         let path = format!("{}/{name}", hour_path(&manifest.service, manifest.hour));
         let manifest = manifest.write()?;
-        let tables = NAMES.iter().zip(&files).map(|(name, bytes)| (*name, &**bytes));
+        let lengths = written.files.iter().map(|bytes| (bytes.len() as u64, MAX_FILE));
+        let mut lengths = lengths.chain([(manifest.len() as u64, MAX_MANIFEST)]);
+        if lengths.any(|(length, most)| length > most) {
+            return Err(Error::new(ErrorKind::TooLarge, "a file of the block would be too large"));
+        }
+        let tables = NAMES.iter().zip(&written.files).map(|(name, bytes)| (*name, &**bytes));
         let files: Vec<(&str, &[u8])> = tables.chain([(MANIFEST, &*manifest)]).collect();
         self.store.create_together(&path, &files)
     }

@@ -1,15 +1,16 @@
 //! A bounded cache on the local disk for a store that is far away.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use flamelet_profile::Result;
+use flamelet_store::private;
 use flate2::Crc;
 
-use crate::disk::{entries, make_folder, read_file};
+use crate::disk::{entries, make_named_folder, read_file, write_new};
 use crate::series::hash_texts;
 use crate::store::{Listing, Store};
 
@@ -57,16 +58,16 @@ impl Cached {
             return None;
         }
         // The file that was not used for longest is removed first.
-        let _ = File::open(place).and_then(|file| file.set_modified(SystemTime::now()));
+        let _ = private::open(place).and_then(|file| file.set_modified(SystemTime::now()));
         Some(content)
     }
 
     fn keep(&self, place: &Path, content: &[u8]) -> Result<()> {
-        make_folder(&self.folder)?;
+        make_named_folder(&self.folder)?;
         let number = self.written.fetch_add(1, Ordering::Relaxed);
         let partial = self.folder.join(format!("{}-{number}.partial", std::process::id()));
         let bytes = [&checksum(content)[..], content].concat();
-        fs::write(&partial, &bytes)?;
+        write_new(&partial, &bytes)?;
         fs::rename(&partial, place)?;
         let length = bytes.len() as u64;
         if self.used.fetch_add(length, Ordering::Relaxed).saturating_add(length) > self.most {
@@ -126,6 +127,10 @@ impl Store for Cached {
     fn delete(&self, path: &str) -> Result<()> {
         let _ = fs::remove_file(self.place(path));
         self.store.delete(path)
+    }
+
+    fn time(&self) -> Result<Option<i64>> {
+        self.store.time()
     }
 
     fn is_shared(&self) -> bool {

@@ -7,6 +7,8 @@ pub struct Caps {
     pub body: usize,
     /// A profile after unpacking.
     pub profile: usize,
+    /// Samples of a profile.
+    pub samples: usize,
     /// Labels of a series.
     pub labels: usize,
     /// Bytes of a label's name.
@@ -24,6 +26,7 @@ impl Default for Caps {
         Self {
             body: 16 << 20,
             profile: 15 << 20,
+            samples: 65_536,
             labels: 30,
             label_name: 1024,
             label_value: 2048,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::names::{folder_name, hour_name};
 use crate::store::Store;
 
-/// A claim is given up so long after it was made, in nanoseconds: its collector has died.
+/// How long a claim is valid, in nanoseconds; then its collector has died.
 const VALID: i64 = 1_800_000_000_000;
 /// The longest claim that is read.
 const MAX_CLAIM: u64 = 4096;

@@ -9,7 +9,7 @@ use flamelet_remote::basic;
 
 use crate::outside::{Outside, Request, Tls};
 
-/// A file with a secret is at most so long.
+/// The longest file with a secret.
 const MAX_SECRET: u64 = 64 << 10;
 
 /// How to ask the servers of a job or of a discovery.

@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use flamelet_profile::{Budget, Error, ErrorKind, Limits, Profile, Result, moment, pprof};
 use flamelet_remote::push;
 
+use crate::block;
 use crate::blocks::Blocks;
 use crate::clock::now;
-use crate::delta::{Deltas, has_totals};
+use crate::delta::{Deltas, Step, has_totals};
 use crate::entry::Entry;
 use crate::folder::Folder;
 use crate::hours::Hours;
@@ -22,13 +23,21 @@ use crate::names::Names;
 use crate::options::Options;
 use crate::outside::Outside;
 use crate::reader::Reader;
-use crate::series::{Labels, Series, check_labels, check_service, cleaned, hash_texts, with_sample_labels};
+use crate::series::{
+    Labels, Series, check_ids, check_labels, check_service, check_types, cleaned, hash_texts,
+    with_sample_labels,
+};
 use crate::store::Store;
+use crate::turns::Turns;
 
-/// A profile may be dated so far ahead: clocks differ.
+/// How far ahead a profile may be dated: clocks differ.
 const MAX_AHEAD: i64 = 600_000_000_000;
 /// Values of a sample at most.
 const MAX_VALUES: usize = 16;
+/// Bytes of texts in a block that one profile may have.
+const MAX_TEXTS: usize = 32 << 20;
+/// Scraped profiles that are worked on at once; each may take 128 MiB.
+const SCRAPED: usize = 4;
 
 /// A profile that somebody sends, or that was scraped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -95,7 +104,7 @@ pub(crate) struct Writing {
     logs: Logs,
     names: Arc<Names>,
     hours: Mutex<Hours>,
-    deltas: Mutex<Deltas>,
+    deltas: Deltas,
     /// Profiles that are on their way to the disk.
     pending: Mutex<HashSet<u128>>,
     pub(crate) upkeep: Mutex<Upkeep>,
@@ -120,6 +129,8 @@ pub struct Collector {
     pub(crate) counters: Counters,
     /// `None` if it only reads.
     pub(crate) writing: Option<Writing>,
+    /// For profiles that were scraped.
+    pub(crate) turns: Turns,
 }
 
 impl Collector {
@@ -150,14 +161,13 @@ impl Collector {
             logs,
             names,
             hours: Mutex::new(Hours::new(options.share)),
-            deltas: Mutex::new(Deltas::new(options.share)),
+            deltas: Deltas::new(options.share),
             pending: Mutex::default(),
             upkeep: Mutex::new(Upkeep::new(&blocks)?),
             lock,
             process: std::process::id(),
         };
-        let collector =
-            Self { blocks, options, outside, counters: Counters::default(), writing: Some(writing) };
+        let collector = Self::of(blocks, options, outside, Some(writing));
         collector.maintain();
         collector.remember_log()?;
         Ok(collector)
@@ -176,7 +186,12 @@ impl Collector {
         outside: Box<dyn Outside>,
     ) -> Result<Self> {
         let blocks = Blocks::open(store)?;
-        Ok(Self { blocks, options, outside, counters: Counters::default(), writing: None })
+        Ok(Self::of(blocks, options, outside, None))
+    }
+
+    fn of(blocks: Blocks, options: Options, outside: Box<dyn Outside>, writing: Option<Writing>) -> Self {
+        let turns = Turns::new(SCRAPED);
+        Self { blocks, options, outside, counters: Counters::default(), writing, turns }
     }
 
     /// Returns whether it only reads.
@@ -207,6 +222,11 @@ impl Collector {
         site.maintain(&mut lock(&writing.upkeep));
     }
 
+    /// Returns whether so much was accepted that [`Collector::maintain`] should be called at once.
+    pub fn is_due(&self) -> bool {
+        self.writing.as_ref().is_some_and(|writing| writing.log.waiting() >= self.options.max_log)
+    }
+
     /// Refuses everything from now on, and makes blocks of what was accepted.
     pub fn close(&self) {
         if let Some(writing) = &self.writing {
@@ -232,18 +252,36 @@ impl Collector {
         let labels = cleaned(offered.labels.iter().cloned());
         check_labels(&labels, &self.options.caps)?;
         let (profile, raw) = self.decode(&offered.bytes)?;
+        self.check_profile(&profile)?;
         let entry = self.entry(offered, labels, &profile, raw)?;
         let key = (entry.service.clone(), entry.hour());
         if self.is_known(writing, &key, entry.id)? {
             self.counters.duplicates.fetch_add(1, Ordering::Relaxed);
             return Ok(());
         }
-        let (profile, entry) = self.without_totals(writing, offered, profile, entry)?;
-        if profile.sample_count() == 0 {
-            return Ok(());
+        let (profile, entry, step) = self.without_totals(writing, offered, profile, entry)?;
+        if profile.sample_count() > 0 {
+            self.check_series(writing, &key, &entry, &profile)?;
+            self.put(writing, &key, &entry)?;
         }
-        self.check_series(writing, &key, &entry, &profile)?;
-        self.put(writing, &key, &entry)
+        // Only now: if it is refused and sent again, the differences must be the same.
+        if let Some(step) = step {
+            step.commit();
+        }
+        Ok(())
+    }
+
+    /// Refuses profiles that no block has room for.
+    fn check_profile(&self, profile: &Profile) -> std::result::Result<(), Refused> {
+        if !(1..=MAX_VALUES).contains(&profile.sample_types().len()) {
+            return Err(Refused::new(400, format!("a profile has 1 to {MAX_VALUES} values for each sample")));
+        }
+        let (count, most) = (profile.sample_count(), self.options.caps.samples);
+        if count > most {
+            let message = format!("the profile has {count} samples; the limit is {most} (limits.samples)");
+            return Err(Refused::new(413, message));
+        }
+        Ok(check_types(profile)?)
     }
 
     /// Returns the profile, and its bytes in pprof's format.
@@ -265,12 +303,9 @@ impl Collector {
         profile: &Profile,
         raw: Vec<u8>,
     ) -> std::result::Result<Entry, Refused> {
-        if !(1..=MAX_VALUES).contains(&profile.sample_types().len()) {
-            return Err(Refused::new(400, format!("a profile has 1 to {MAX_VALUES} values for each sample")));
-        }
         let now = now();
         let (time, duration) = times(offered, profile, now);
-        self.check_time(time, now)?;
+        self.check_time(&offered.service, time, now)?;
         let name = offered.name.clone().unwrap_or_else(|| push::name_of(profile).to_owned());
         if name.is_empty() || name.len() > 100 || name.contains(':') {
             return Err(Refused::new(
@@ -292,8 +327,9 @@ impl Collector {
         Ok(Entry { service: offered.service.clone(), labels, name, time, duration, id, raw })
     }
 
-    fn check_time(&self, time: i64, now: i64) -> std::result::Result<(), Refused> {
-        let keep = i64::try_from(self.options.keep.as_nanos()).unwrap_or(i64::MAX);
+    fn check_time(&self, service: &str, time: i64, now: i64) -> std::result::Result<(), Refused> {
+        let kept_for = self.options.kept_for(service);
+        let keep = i64::try_from(kept_for.as_nanos()).unwrap_or(i64::MAX);
         let when = moment::format(time);
         if time > now.saturating_add(MAX_AHEAD) {
             return Err(Refused::new(
@@ -302,7 +338,7 @@ impl Collector {
             ));
         }
         if time < now.saturating_sub(keep) {
-            let days = self.options.keep.as_secs() as f64 / 86_400.0;
+            let days = kept_for.as_secs() as f64 / 86_400.0;
             return Err(Refused::new(
                 400,
                 format!("the profile is from {when}; profiles are kept for {days} days"),
@@ -337,23 +373,23 @@ impl Collector {
         (!self.blocks.is_shared()).then_some(&self.blocks)
     }
 
-    /// Makes differences of totals.
-    fn without_totals(
+    /// Makes differences of totals; the returned step is to be committed when they are on disk.
+    fn without_totals<'w>(
         &self,
-        writing: &Writing,
+        writing: &'w Writing,
         offered: &Offered,
         profile: Profile,
         entry: Entry,
-    ) -> std::result::Result<(Profile, Entry), Refused> {
+    ) -> std::result::Result<(Profile, Entry, Option<Step<'w>>), Refused> {
         let is_timed = profile.header.duration_nanos > 0;
         let is_delta = offered.is_delta || (offered.is_delta_if_timed && is_timed);
         if is_delta || !has_totals(&profile) {
-            return Ok((profile, entry));
+            return Ok((profile, entry, None));
         }
         let key = format!("{} {} {:?}", entry.service, entry.name, entry.labels);
-        let profile = lock(&writing.deltas).apply(&key, &profile, now())?;
+        let (profile, step) = writing.deltas.apply(&key, &profile, entry.time, now())?;
         let raw = pprof::encode(&profile);
-        Ok((profile, Entry { raw, ..entry }))
+        Ok((profile, Entry { raw, ..entry }, Some(step)))
     }
 
     fn check_series(
@@ -363,9 +399,22 @@ impl Collector {
         entry: &Entry,
         profile: &Profile,
     ) -> std::result::Result<(), Refused> {
+        let cost = block::cost(entry, profile);
+        let too_large = |most: usize, what: &str| {
+            let message = format!("the profile takes more than {} MiB {what} in a block", most >> 20);
+            Err(Refused::new(413, message))
+        };
+        let most = usize::try_from(block::MEMORY.memory).unwrap_or(usize::MAX);
+        if cost.texts > MAX_TEXTS {
+            return too_large(MAX_TEXTS, "for the texts of its locations and labels");
+        }
+        if cost.memory > most {
+            return too_large(most, "of memory");
+        }
         let mut series: Vec<u128> = Vec::new();
         for set in 0..profile.label_set_count() {
             let own = profile.labels(flamelet_profile::LabelSetId::from_index(set));
+            check_ids(profile, own)?;
             let labels = with_sample_labels(&entry.labels, profile, own);
             check_labels(&labels, &self.options.caps)?;
             series.push(Series { name: entry.name.clone(), labels, ..Series::default() }.hash());

@@ -109,7 +109,7 @@ fn label(message: &[u8]) -> Result<(String, String)> {
 }
 
 fn wrong() -> Error {
-    Error::new(ErrorKind::Corrupt, "a record of the log makes no sense")
+    Error::new(ErrorKind::Corrupt, "a log record is damaged")
 }
 
 #[cfg(test)]

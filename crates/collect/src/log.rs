@@ -3,12 +3,13 @@
 //! It has the records of `flamelet_store::record`, behind a header. Writers that come while the disk is being synced
 //! wait for the next sync together, so many of them cost one.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use flamelet_profile::{Budget, Error, ErrorKind, Limits, Result};
+use flamelet_store::private;
 use flamelet_store::record::{self, Records};
 
 use crate::block::{Builder, Tables};
@@ -37,6 +38,8 @@ struct State {
     failed: Vec<String>,
     /// Nothing is appended any more.
     is_closed: bool,
+    /// Bytes that were appended since blocks were made.
+    waiting: u64,
 }
 
 struct Open {
@@ -56,7 +59,7 @@ impl LogWriter {
         Self {
             logs: logs.clone(),
             names: names.clone(),
-            state: Mutex::new(State { open: None, failed: Vec::new(), is_closed: false }),
+            state: Mutex::new(State { open: None, failed: Vec::new(), is_closed: false, waiting: 0 }),
             synced: Condvar::new(),
         }
     }
@@ -80,12 +83,18 @@ impl LogWriter {
         let name = open.name.clone();
         open.write(&record)?;
         let end = open.length;
+        state.waiting += record.len() as u64;
         self.wait_for_disk(state, &name, end)
     }
 
     /// Ends the log that is being written, if there is one.
     pub(crate) fn rotate(&self) {
-        drop(self.ended(self.lock()));
+        self.ended(self.lock()).waiting = 0;
+    }
+
+    /// Returns how many bytes were appended since then.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.lock().waiting
     }
 
     /// Ends the log, and refuses everything from now on.
@@ -115,11 +124,7 @@ impl LogWriter {
     fn begin(&self, state: &mut State) -> Result<()> {
         let name = self.names.next();
         let path = self.logs.path(&name);
-        let file = OpenOptions::new()
-            .append(true)
-            .create_new(true)
-            .open(&path)
-            .map_err(|error| about(&path, &error))?;
+        let file = private::create(&path).map_err(|error| about(&path, &error))?;
         let mut open = Open {
             name,
             path,
@@ -198,6 +203,7 @@ fn lost() -> Error {
 }
 
 /// A log that was read.
+#[derive(Debug)]
 pub(crate) struct Log {
     name: String,
     bytes: Vec<u8>,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use flamelet_profile::Result;
 
-use crate::disk::{about, entries, make_folder};
+use crate::disk::{about, entries, make_folder, make_named_folder};
 use crate::names::number_of;
 
 const LOCK: &str = "collect.lock";
@@ -24,7 +24,7 @@ impl Logs {
 
     /// Takes over the folder of a collector, and creates it if it does not exist. The returned file is the lock.
     pub(crate) fn create(folder: &Path) -> Result<(Self, File)> {
-        make_folder(folder)?;
+        make_named_folder(folder)?;
         let message = "another collector writes here; give each its own folder";
         let lock = flamelet_store::lock(folder, LOCK, message)?;
         let logs = Self::new(folder);

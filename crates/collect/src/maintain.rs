@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use flamelet_profile::{Budget, ErrorKind, Limits, Result};
+use flamelet_profile::{Budget, Error, ErrorKind, Result};
 
-use crate::block::Builder;
+use crate::block::{self, Block, Keeps, join};
 use crate::blocks::{Blocks, Found, Profiles, live};
 use crate::claim::{self, Claim};
 use crate::clock::now;
@@ -16,16 +16,20 @@ use crate::manifest::Manifest;
 use crate::names::Names;
 use crate::options::Options;
 
-/// The memory for making one block.
-const BLOCK: Limits = Limits::of_memory(4 << 30);
-/// The blocks of an hour are merged so long after its end: senders are late.
+/// How long after its end the blocks of an hour are merged: senders are late.
 const LATE: i64 = 600_000_000_000;
-/// Sizes are added up so often.
+/// Blocks are merged up to these sizes of all their files, and up to this number of profiles, which the manifest lists.
+const BIN_BYTES: u64 = 48 << 20;
+const BIN_PROFILES: usize = 200_000;
+/// The most bytes of the samples of a merged block. It has fewer than the blocks that it is made of.
+const MOST_SAMPLES: usize = 2 * BIN_BYTES as usize;
+/// How often sizes are added up.
 const SIZES: i64 = HOUR;
 /// Hours of a shared store that a new collector looks at, because their collectors may have died before merging them.
 const LOOKED_AT: i64 = 48;
 
 /// What is to be done.
+#[derive(Default)]
 pub(crate) struct Upkeep {
     /// Hours that have several blocks, perhaps.
     unmerged: BTreeSet<(i64, String)>,
@@ -35,6 +39,9 @@ pub(crate) struct Upkeep {
     replaced: BTreeMap<String, Instant>,
     /// When sizes were added up last.
     sized: i64,
+    /// Since when the clock of a folder is not believed, and whether the user knows.
+    doubted: Option<Instant>,
+    is_doubt_told: bool,
 }
 
 impl Upkeep {
@@ -49,7 +56,7 @@ impl Upkeep {
                 }
             }
         }
-        Ok(Self { unmerged, tried: BTreeSet::new(), replaced: BTreeMap::new(), sized: 0 })
+        Ok(Self { unmerged, ..Self::default() })
     }
 }
 
@@ -95,7 +102,7 @@ impl Site<'_> {
 
     /// Makes blocks of a log, and removes it when all of them are in the store.
     fn flush(&self, name: &str, upkeep: &mut Upkeep) -> Result<()> {
-        let budget = Budget::new(BLOCK);
+        let budget = Budget::new(block::MEMORY);
         let Some(log) = Log::read(self.logs, name, &budget)? else { return Ok(()) };
         if log.damaged > 0 {
             (self.note)(&format!("the log {name} has {} damaged records, which are left out", log.damaged));
@@ -114,7 +121,7 @@ impl Site<'_> {
             }
             places.retain(|place| known.insert(place.id));
             if !places.is_empty() {
-                self.make_block((service, hour), &log, &places)?;
+                self.make_blocks((service, hour), &log, &places)?;
             }
             upkeep.unmerged.insert((hour, service.to_owned()));
         }
@@ -122,11 +129,26 @@ impl Site<'_> {
         self.logs.remove(name)
     }
 
+    /// Makes a block of these profiles, or several if one would be too large.
+    fn make_blocks(&self, key: (&str, i64), log: &Log, places: &[&Place]) -> Result<()> {
+        let outcome = self.make_block(key, log, places);
+        let Some(error) = outcome.as_ref().err().filter(|error| is_too_large(error)) else { return outcome };
+        if places.len() > 1 {
+            let (first, second) = places.split_at(places.len() / 2);
+            self.make_blocks(key, log, first)?;
+            return self.make_blocks(key, log, second);
+        }
+        // Only an earlier version has accepted it.
+        (self.note)(&format!("a profile of {} is left out, because it is too large: {error}", key.0));
+        Ok(())
+    }
+
     fn make_block(&self, key: (&str, i64), log: &Log, places: &[&Place]) -> Result<()> {
-        let tables = log.tables(places, &Budget::new(BLOCK), &mut |message| (self.note)(message))?;
+        let tables = log.tables(places, &Budget::new(block::MEMORY), &mut |message| (self.note)(message))?;
         let profiles = places.iter().map(|place| format!("{:032x}", place.id)).collect();
-        let manifest = |files: &[Vec<u8>; 4]| Manifest::of(key, profiles, &tables, files);
-        self.blocks.put_block(&self.names.next(), &tables, manifest)
+        let written = block::write(&tables)?;
+        let manifest = Manifest::of(key, profiles, &tables, &written);
+        self.blocks.put_block(&self.names.next(), &written, &manifest)
     }
 
     /// Merges the blocks of each hour that is over.
@@ -155,13 +177,14 @@ impl Site<'_> {
         if !notes.is_empty() {
             return Ok(false);
         }
-        if found.len() > 1 {
+        let bins = bins(&found);
+        if bins.iter().any(|bin| bin.len() > 1) {
             if !self.blocks.is_shared() {
-                self.merge(key, &found)?;
+                bins.iter().try_for_each(|bin| self.merge_bin(key, bin))?;
             } else {
                 let claim = Claim::make(self.blocks.store(), key, self.names.id(), now())?;
                 let Some(claim) = claim else { return Ok(false) };
-                self.merge(key, &found)?;
+                bins.iter().try_for_each(|bin| self.merge_bin(key, bin))?;
                 claim.release()?;
             }
         }
@@ -169,16 +192,33 @@ impl Site<'_> {
         self.remove_replaced(&self.blocks.blocks(key.0, key.1, &mut notes)?, upkeep)
     }
 
-    fn merge(&self, key: (&str, i64), found: &[Found]) -> Result<()> {
-        let profiles = found.iter().flat_map(|found| found.manifest.profiles.iter().cloned()).collect();
-        let mut builder = Builder::new(&Budget::new(BLOCK));
-        for found in found {
-            let budget = Budget::new(BLOCK);
-            builder.merge(self.blocks.read_block(found, &mut budget.lend(0)?)?)?;
+    /// Merges these blocks, or a part of them if that takes too much memory.
+    fn merge_bin(&self, key: (&str, i64), found: &[Found]) -> Result<()> {
+        if found.len() < 2 {
+            return Ok(());
         }
-        let tables = builder.finish();
-        self.blocks
-            .put_block(&self.names.next(), &tables, |files| Manifest::of(key, profiles, &tables, files))
+        match self.merge(key, found) {
+            Err(error) if is_too_large(&error) => {
+                let (first, second) = found.split_at(found.len() / 2);
+                self.merge_bin(key, first)?;
+                self.merge_bin(key, second)
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn merge(&self, key: (&str, i64), found: &[Found]) -> Result<()> {
+        // A profile that is also in a block outside of these stays in both: the manifest says that it is here.
+        let found = live(found);
+        let profiles = found.iter().flat_map(|found| found.manifest.profiles.iter().cloned()).collect();
+        let budget = Budget::new(block::JOINING);
+        let open = |found| -> Result<(Block, Keeps<'_>)> {
+            let block = self.blocks.open_block(found, &budget)?;
+            Ok((block, Box::new(|row| found.keeps(row))))
+        };
+        let (written, tables) = join(found.iter().map(open), MOST_SAMPLES, &budget)?;
+        let manifest = Manifest::of(key, profiles, &tables, &written);
+        self.blocks.put_block(&self.names.next(), &written, &manifest)
     }
 
     /// Removes blocks that others have replaced for long enough, and returns whether none is left.
@@ -192,7 +232,7 @@ impl Site<'_> {
                 continue;
             }
             // Its manifest says that it has everything; make sure that it does.
-            self.blocks.read_block(by, &mut Budget::new(BLOCK).lend(0)?)?;
+            self.blocks.check_block(by, &Budget::new(block::JOINING))?;
             self.blocks.remove_block(one)?;
             upkeep.replaced.remove(&one.path);
         }
@@ -200,32 +240,60 @@ impl Site<'_> {
     }
 
     fn remove_old(&self, upkeep: &mut Upkeep) -> Result<()> {
-        let keep = i64::try_from(self.options.keep.as_nanos()).unwrap_or(i64::MAX);
-        let first_kept = now().saturating_sub(keep).div_euclid(HOUR);
         let is_due = now() - upkeep.sized >= SIZES;
         if self.blocks.is_shared() && !is_due {
             return Ok(());
         }
-        let is_limited = is_due && self.options.max_bytes < u64::MAX;
-        let mut sizes: BTreeMap<i64, Vec<(String, u64)>> = BTreeMap::new();
+        let (mut old, mut kept) = (Vec::new(), Vec::new());
         for service in self.blocks.services()? {
+            let keep = i64::try_from(self.options.kept_for(&service).as_nanos()).unwrap_or(i64::MAX);
+            let first_kept = now().saturating_sub(keep).div_euclid(HOUR);
             for hour in self.blocks.hours(&service)? {
-                if hour < first_kept {
-                    self.remove_hour(&service, hour)?;
-                } else if is_limited {
-                    let found = self.blocks.blocks(&service, hour, &mut Vec::new())?;
-                    let bytes =
-                        found.iter().fold(0u64, |sum, found| sum.saturating_add(found.manifest.bytes()));
-                    sizes.entry(hour).or_default().push((service.clone(), bytes));
-                }
+                let list = if hour < first_kept { &mut old } else { &mut kept };
+                list.push((service.clone(), hour));
             }
+        }
+        if !old.is_empty() && self.trusts_clock(&kept, upkeep)? {
+            old.iter().try_for_each(|(service, hour)| self.remove_hour(service, *hour))?;
         }
         if is_due {
             upkeep.sized = now();
             // What was replaced and is gone is not waited for.
             upkeep.replaced.retain(|_, since| since.elapsed() < self.options.grace * 2);
+            self.remove_largest(&kept)?;
         }
-        self.remove_largest(sizes)
+        Ok(())
+    }
+
+    /// Returns whether the time is believed, by which profiles are too old. A wrong clock must not remove everything.
+    ///
+    /// A bucket has a clock of its own. Those who have a folder have no other clock; if less than two hours of profiles would
+    /// be left in it, they get a day to set it right.
+    fn trusts_clock(&self, kept: &[(String, i64)], upkeep: &mut Upkeep) -> Result<bool> {
+        let doubt = if self.blocks.is_shared() {
+            let Some(time) = self.blocks.store().time()? else { return Ok(true) };
+            let apart = now().saturating_sub(time).saturating_abs();
+            (apart > HOUR).then(|| {
+                let minutes = apart / 60_000_000_000;
+                format!("this machine's clock and the bucket's are {minutes} minutes apart")
+            })
+        } else {
+            let hours: BTreeSet<i64> = kept.iter().map(|(_, hour)| *hour).collect();
+            let since = upkeep.doubted.get_or_insert_with(Instant::now);
+            let is_plausible = hours.len() > 1 || since.elapsed() >= self.options.doubt;
+            (!is_plausible).then(|| {
+                let wait = self.options.doubt.as_secs() / 3600;
+                format!("nearly all are too old; if the clock is right, they are removed after {wait} hours")
+            })
+        };
+        let Some(doubt) = doubt else {
+            (upkeep.doubted, upkeep.is_doubt_told) = (None, false);
+            return Ok(true);
+        };
+        if !std::mem::replace(&mut upkeep.is_doubt_told, true) {
+            (self.note)(&format!("no profiles are removed by age: {doubt}"));
+        }
+        Ok(false)
     }
 
     fn remove_hour(&self, service: &str, hour: i64) -> Result<()> {
@@ -236,14 +304,48 @@ impl Site<'_> {
     }
 
     /// Removes the oldest hours until all others together are small enough.
-    fn remove_largest(&self, hours: BTreeMap<i64, Vec<(String, u64)>>) -> Result<()> {
+    fn remove_largest(&self, hours: &[(String, i64)]) -> Result<()> {
+        if self.options.max_bytes == u64::MAX {
+            return Ok(());
+        }
+        let mut by_hour: BTreeMap<i64, Vec<&str>> = BTreeMap::new();
+        for (service, hour) in hours {
+            by_hour.entry(*hour).or_default().push(service);
+        }
         let mut bytes = 0u64;
-        for (hour, services) in hours.into_iter().rev() {
-            bytes = services.iter().fold(bytes, |sum, (_, size)| sum.saturating_add(*size));
+        for (hour, services) in by_hour.into_iter().rev() {
+            for service in &services {
+                let found = self.blocks.blocks(service, hour, &mut Vec::new())?;
+                bytes = found.iter().fold(bytes, |sum, found| sum.saturating_add(found.manifest.bytes()));
+            }
             if bytes > self.options.max_bytes {
-                services.iter().try_for_each(|(service, _)| self.remove_hour(service, hour))?;
+                services.iter().try_for_each(|service| self.remove_hour(service, hour))?;
             }
         }
         Ok(())
     }
+}
+
+/// Divides the blocks of an hour into those that become one: readers hold the files of a block in memory, so a busy hour
+/// stays in several.
+fn bins(found: &[Found]) -> Vec<Vec<Found>> {
+    let mut bins: Vec<Vec<Found>> = Vec::new();
+    let (mut bytes, mut profiles) = (0u64, 0);
+    for one in found {
+        bytes = bytes.saturating_add(one.manifest.bytes());
+        profiles += one.manifest.profiles.len();
+        match bins.last_mut().filter(|_| bytes <= BIN_BYTES && profiles <= BIN_PROFILES) {
+            Some(bin) => bin.push(one.clone()),
+            None => {
+                bins.push(vec![one.clone()]);
+                (bytes, profiles) = (one.manifest.bytes(), one.manifest.profiles.len());
+            }
+        }
+    }
+    bins
+}
+
+/// Returns whether the same could work with less at once.
+fn is_too_large(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::OutOfMemory | ErrorKind::OutOfWork | ErrorKind::TooLarge)
 }

@@ -6,7 +6,7 @@ use flamelet_profile::{Error, ErrorKind, Result};
 use flate2::Crc;
 use serde::{Deserialize, Serialize};
 
-use crate::block::{NAMES, Tables};
+use crate::block::{NAMES, Tables, Written};
 
 /// The version of the format.
 const FORMAT: u32 = 2;
@@ -14,8 +14,11 @@ const FORMAT: u32 = 2;
 const WITHOUT_PROFILES: u32 = 1;
 /// The longest manifest that is read.
 pub(crate) const MAX_MANIFEST: u64 = 16 << 20;
-/// Values of one label that a manifest lists.
+/// Values of one label that a manifest lists, labels, and build ids, and the longest of these.
 const MAX_VALUES: usize = 100;
+const MAX_LABELS: usize = 1000;
+const MAX_BUILD_IDS: usize = 1000;
+const MAX_BUILD_ID: usize = 128;
 
 /// The manifest of a block.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +34,7 @@ pub(crate) struct Manifest {
     pub(crate) types: BTreeSet<String>,
     /// The values of each label; a label with very many values lists the first hundred.
     pub(crate) labels: BTreeMap<String, BTreeSet<String>>,
+    /// The first thousand.
     pub(crate) build_ids: BTreeSet<String>,
     /// The hashes of its profiles, by which those that are sent again are recognised.
     pub(crate) profiles: BTreeSet<String>,
@@ -52,15 +56,17 @@ impl Manifest {
         (service, hour): (&str, i64),
         profiles: BTreeSet<String>,
         tables: &Tables,
-        files: &[Vec<u8>; 4],
+        written: &Written,
     ) -> Self {
         let mut manifest =
             Self { format: FORMAT, service: service.to_owned(), hour, profiles, ..Self::default() };
-        manifest.from = tables.samples.iter().map(|row| row.time).min().unwrap_or(0);
-        manifest.to = tables.samples.iter().map(|row| row.time).max().unwrap_or(0);
+        (manifest.from, manifest.to) = written.span;
         for (_, series) in &tables.series {
             manifest.types.insert(series.type_id());
             for (name, value) in &series.labels {
+                if manifest.labels.len() >= MAX_LABELS && !manifest.labels.contains_key(name) {
+                    continue;
+                }
                 let values = manifest.labels.entry(name.clone()).or_default();
                 if values.len() < MAX_VALUES {
                     values.insert(value.clone());
@@ -68,9 +74,12 @@ impl Manifest {
             }
         }
         let build_ids = tables.locations.iter().map(|(_, location)| &location.build_id);
-        manifest.build_ids = build_ids.filter(|id| !id.is_empty()).cloned().collect();
-        let rows = [tables.samples.len(), tables.stacks.len(), tables.locations.len(), tables.series.len()];
-        for ((name, bytes), rows) in NAMES.iter().zip(files).zip(rows) {
+        for id in build_ids.filter(|id| (1..=MAX_BUILD_ID).contains(&id.len())) {
+            if manifest.build_ids.len() < MAX_BUILD_IDS && !manifest.build_ids.contains(id) {
+                manifest.build_ids.insert(id.clone());
+            }
+        }
+        for ((name, bytes), rows) in NAMES.iter().zip(&written.files).zip(written.rows) {
             manifest.files.insert((*name).to_owned(), FileEntry::of(bytes, rows));
         }
         manifest

@@ -91,10 +91,6 @@ impl<'q> Merge<'q> {
 
     /// Adds what is wanted of a block; `place_of` gets the number of each row.
     pub(crate) fn add_placed(&mut self, tables: &Tables, place_of: impl Fn(usize) -> Place) -> Result<()> {
-        let series: ByHash<&Series> = tables.series.iter().map(|(hash, series)| (*hash, series)).collect();
-        let stacks: ByHash<&Vec<u128>> = tables.stacks.iter().map(|(hash, list)| (*hash, list)).collect();
-        let locations: ByHash<&Location> =
-            tables.locations.iter().map(|(hash, location)| (*hash, location)).collect();
         // Of the series, as far as it does not depend on traces.
         let mut chosen: HashMap<(u128, Place), Option<Chosen>, FxBuildHasher> = HashMap::default();
         self.budget.work(tables.samples.len())?;
@@ -103,7 +99,7 @@ impl<'q> Merge<'q> {
             if place == Place::LeftOut || !self.query.wants_time(row.time) {
                 continue;
             }
-            let Some(&of) = series.get(&row.series) else { continue };
+            let Some(of) = tables.series(row.series) else { continue };
             let choice = match chosen.get(&(row.series, place)) {
                 Some(known) if row.trace.is_none() && row.span.is_none() => *known,
                 _ => {
@@ -117,7 +113,7 @@ impl<'q> Merge<'q> {
             if let Some(choice) = choice {
                 self.count(row, choice)?;
                 self.period = self.period.max(of.period);
-                self.keep_stack(row.stack, &stacks, &locations)?;
+                self.keep_stack(row.stack, tables)?;
             }
         }
         Ok(())
@@ -185,19 +181,14 @@ impl<'q> Merge<'q> {
         Ok(())
     }
 
-    fn keep_stack(
-        &mut self,
-        hash: u128,
-        stacks: &ByHash<&Vec<u128>>,
-        locations: &ByHash<&Location>,
-    ) -> Result<()> {
+    fn keep_stack(&mut self, hash: u128, tables: &Tables) -> Result<()> {
         if self.stacks.contains_key(&hash) {
             return Ok(());
         }
-        let Some(&list) = stacks.get(&hash) else { return Ok(()) };
+        let Some(list) = tables.stack(hash) else { return Ok(()) };
         self.budget.charge(hash_entry(48) + size_of_val(&**list))?;
         for location in list {
-            let Some(&found) = locations.get(location) else { continue };
+            let Some(found) = tables.location(*location) else { continue };
             if !self.locations.contains_key(location) {
                 let texts: usize = found
                     .frames

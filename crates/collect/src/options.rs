@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::caps::Caps;
+use crate::keep::Keep;
 
 /// How a collector keeps profiles.
 #[derive(Clone, Debug)]
@@ -14,12 +15,18 @@ pub struct Options {
     pub caps: Caps,
     /// How long after it was accepted a profile becomes part of a block, at most.
     pub flush: Duration,
+    /// Bytes in logs after which blocks are made at once: every query reads the logs.
+    pub max_log: u64,
     /// How long profiles are kept.
     pub keep: Duration,
+    /// How long those of some services are kept; the first that matches holds.
+    pub keep_of: Vec<Keep>,
     /// The most bytes of all blocks together; the oldest hours are removed first.
     pub max_bytes: u64,
     /// How long a block that was merged into another one stays, because readers may be about to read it.
     pub grace: Duration,
+    /// How long a folder waits before profiles are removed by age that are nearly all it has: the clock may be wrong.
+    pub doubt: Duration,
     /// How many collectors share the memory for what they remember of earlier profiles.
     pub share: usize,
 }
@@ -31,11 +38,19 @@ impl Options {
             store: store.to_owned(),
             caps: Caps::default(),
             flush: Duration::from_secs(300),
+            max_log: 64 << 20,
             keep: Duration::from_secs(7 * 86_400),
+            keep_of: Vec::new(),
             max_bytes: 50 << 30,
             grace: Duration::ZERO,
+            doubt: Duration::from_secs(86_400),
             share: 1,
         }
+    }
+
+    /// Returns how long profiles of a service are kept.
+    pub(crate) fn kept_for(&self, service: &str) -> Duration {
+        self.keep_of.iter().find(|keep| keep.is_of(service)).map_or(self.keep, Keep::age)
     }
 
     /// Returns the defaults for a store that many collectors share; the folder is for the log of this one.

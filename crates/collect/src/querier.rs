@@ -72,15 +72,15 @@ impl Source for Fleet {
         let mut parts = self.reader.parts(&query, &budget)?;
         let measured = parts.measured();
         let Some(measures) = measured.get(source_name) else { return Ok(()) };
-        parts.each(&budget, |tables| block_totals(tables, &query, &measures.values, &budget, each))
+        parts.each(&query, &budget, |tables| block_totals(tables, &query, &measures.values, &budget, each))
     }
 
     fn label_sets(&self, source_name: &str, span: Span, each: &mut EachLabels<'_>) -> Result<()> {
         let budget = Budget::new(CALL);
         let query = self.query(source_name, span);
         let mut seen: BTreeSet<(String, Vec<(String, String)>)> = BTreeSet::new();
-        self.reader.parts(&query, &budget)?.each(&budget, |tables| {
-            for (_, series) in tables.series.iter().filter(|(_, series)| series.name == source_name) {
+        self.reader.parts(&query, &budget)?.each_series(&query, &budget, |series| {
+            for (_, series) in series.iter().filter(|(_, series)| series.name == source_name) {
                 if seen.insert((series.service.clone(), series.labels.clone())) {
                     budget.charge(
                         series.labels.iter().map(|(name, value)| name.len() + value.len() + 96).sum(),
@@ -110,11 +110,10 @@ fn block_totals(
     budget: &Budget,
     each: &mut EachTotal<'_>,
 ) -> Result<()> {
-    let series: HashMap<u128, &Series> = tables.series.iter().map(|(hash, series)| (*hash, series)).collect();
     // By time, labels and span: the values of the series that differ in nothing else.
     let mut sums: HashMap<Profiled<'_>, Vec<i64>> = HashMap::new();
     for row in tables.samples.iter().filter(|row| query.wants_time(row.time)) {
-        let Some(&of) = series.get(&row.series) else { continue };
+        let Some(of) = tables.series(row.series) else { continue };
         let column = values.iter().position(|(kind, unit)| *kind == of.kind && *unit == of.unit);
         let Some(column) = column.filter(|_| query.wants(of, None, None)) else { continue };
         let mut labels = labels_of(of);

@@ -1,20 +1,21 @@
 //! Profiles of any range of time, from the blocks of a store and the log of a collector.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
-use flamelet_profile::{Budget, Profile, Result};
+use flamelet_profile::budget::Loan;
+use flamelet_profile::{Budget, ErrorKind, Profile, Result};
 
-use crate::block::Tables;
-use crate::blocks::{Blocks, Found, MARK, Profiles, live};
+use crate::block::{Block, Row, Tables};
+use crate::blocks::{Blocks, CHUNK, Found, MARK, Profiles, TRIES, live};
 use crate::entry::HOUR;
 use crate::folder::Folder;
 use crate::log::{Log, Place};
 use crate::logs::Logs;
 use crate::merge::Merge;
 use crate::query::{Measures, Query};
-use crate::series::order;
+use crate::series::{Series, order};
 use crate::store::Store;
 
 /// Returns whether `path` is the folder of a collector.
@@ -28,12 +29,16 @@ pub struct Reader {
     blocks: Blocks,
     /// What is in no block yet, where that can be read.
     logs: Option<Logs>,
+    /// The logs, if they were read already.
+    read: Option<Arc<Vec<Log>>>,
 }
 
 /// The parts that have something for a query. The log was read before the blocks were listed, so what became a block
 /// meanwhile is in one of them at least.
 pub(crate) struct Parts {
     logged: Vec<Tables>,
+    /// The profiles in them.
+    logged_ids: Profiles,
     found: Vec<Found>,
     blocks: Blocks,
     /// What was left out, and why.
@@ -52,23 +57,33 @@ impl Reader {
     }
 
     pub(crate) fn of(blocks: &Blocks, logs: Option<Logs>) -> Self {
-        Self { blocks: blocks.clone(), logs }
+        Self { blocks: blocks.clone(), logs, read: None }
+    }
+
+    /// Returns a reader that reads the logs now, and not again for each of its answers.
+    pub(crate) fn with_logs(&self, budget: &Budget) -> Result<Self> {
+        Ok(Self { read: Some(self.read_logs(budget)?), ..self.clone() })
     }
 
     /// Returns the names of all services.
     pub fn services(&self, budget: &Budget) -> Result<Vec<String>> {
         let mut services: BTreeSet<String> = BTreeSet::new();
-        for log in self.read_logs(budget)? {
+        for log in self.read_logs(budget)?.iter() {
             services.extend(log.places().iter().map(|place| place.service.clone()));
         }
         services.extend(self.blocks.services()?);
         Ok(services.into_iter().collect())
     }
 
-    fn read_logs(&self, budget: &Budget) -> Result<Vec<Log>> {
-        let Some(logs) = &self.logs else { return Ok(Vec::new()) };
+    fn read_logs(&self, budget: &Budget) -> Result<Arc<Vec<Log>>> {
+        if let Some(read) = &self.read {
+            return Ok(read.clone());
+        }
+        let Some(logs) = &self.logs else { return Ok(Arc::default()) };
         let names = logs.names()?;
-        names.iter().filter_map(|name| Log::read(logs, name, budget).transpose()).collect()
+        let read: Result<Vec<Log>> =
+            names.iter().filter_map(|name| Log::read(logs, name, budget).transpose()).collect();
+        Ok(Arc::new(read?))
     }
 
     /// Returns one profile of the range, and notes on what had to be left out. `None` if there is nothing.
@@ -77,7 +92,7 @@ impl Reader {
         let measured = parts.measured();
         let Some(measures) = measured.get(query.name) else { return Ok((None, parts.notes)) };
         let mut merge = Merge::new(query, measures, budget);
-        parts.each(budget, |tables| merge.add(tables))?;
+        parts.each(query, budget, |tables| merge.add(tables))?;
         let profile = merge.finish()?;
         budget.check()?;
         Ok((profile, parts.notes))
@@ -103,11 +118,7 @@ impl Reader {
         let is_wanted = |place: &&Place| {
             hours.contains(&place.hour) && query.service.is_none_or(|service| service == place.service)
         };
-        let mut logs: Vec<(Log, Vec<Place>)> = Vec::new();
-        for log in self.read_logs(budget)? {
-            let places = log.places().iter().filter(is_wanted).cloned().collect();
-            logs.push((log, places));
-        }
+        let logs = self.read_logs(budget)?;
         let services = match query.service {
             Some(service) => vec![service.to_owned()],
             None => self.blocks.services()?,
@@ -123,38 +134,115 @@ impl Reader {
             }
         }
         found.retain(|found| found.manifest.from < query.to && found.manifest.to >= query.from);
-        let mut logged = Vec::new();
-        for (log, mut places) in logs {
-            // What is in a block already, or in another log.
-            places.retain(|place| known.insert(place.id));
-            let places: Vec<&Place> = places.iter().collect();
+        let (mut logged, mut logged_ids) = (Vec::new(), Profiles::default());
+        for log in logs.iter() {
+            // What is in a block already, or in another log, is left out.
+            let places = log.places().iter().filter(is_wanted).filter(|place| known.insert(place.id));
+            let places: Vec<&Place> = places.collect();
+            logged_ids.extend(places.iter().map(|place| place.id));
             if !places.is_empty() {
                 logged.push(log.tables(&places, budget, &mut |note| notes.push(note.to_owned()))?);
             }
         }
-        Ok(Parts { logged, found, blocks: self.blocks.clone(), notes })
+        Ok(Parts { logged, logged_ids, found, blocks: self.blocks.clone(), notes })
     }
 }
 
 impl Parts {
-    /// Calls `each` with the tables of every part.
+    /// Calls `each` with the tables of every part. A block comes in several pieces, each of which has all other tables and
+    /// the next rows that are wanted; rows of one series and moment come together.
     pub(crate) fn each(
         &mut self,
+        query: &Query<'_>,
         budget: &Budget,
         mut each: impl FnMut(&Tables) -> Result<()>,
     ) -> Result<()> {
-        self.logged.iter().try_for_each(&mut each)?;
-        for found in &self.found {
-            let mut loan = budget.lend(0)?;
-            match self.blocks.read_block(found, &mut loan) {
-                Ok(tables) => each(&tables)?,
+        self.each_piece(query, budget, CHUNK, &mut each)
+    }
+
+    /// Like [`Parts::each`], with all wanted rows of a block at once.
+    pub(crate) fn each_whole(
+        &mut self,
+        query: &Query<'_>,
+        budget: &Budget,
+        mut each: impl FnMut(&Tables) -> Result<()>,
+    ) -> Result<()> {
+        self.each_piece(query, budget, usize::MAX, &mut each)
+    }
+
+    fn each_piece(
+        &mut self,
+        query: &Query<'_>,
+        budget: &Budget,
+        rows: usize,
+        each: &mut dyn FnMut(&Tables) -> Result<()>,
+    ) -> Result<()> {
+        self.logged.iter().try_for_each(&mut *each)?;
+        let mut queue = Queue::new(std::mem::take(&mut self.found), query);
+        let open = |blocks: &Blocks, found: &Found| blocks.open_block(found, budget);
+        while let Some((at, block)) = self.next(&mut queue, query, budget, &open)? {
+            let found = &queue.read[at];
+            let mut pieces = Pieces::new(block, found, query);
+            loop {
+                let mut loan = budget.lend(0)?;
+                match pieces.next(rows, budget, &mut loan) {
+                    Ok(true) => each(&pieces.block.tables)?,
+                    Ok(false) => break,
+                    Err(error) => {
+                        budget.check()?;
+                        self.notes
+                            .push(format!("a block was read in part: {}", self.blocks.about(found, &error)));
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls `each` with the series of every part.
+    pub(crate) fn each_series(
+        &mut self,
+        query: &Query<'_>,
+        budget: &Budget,
+        mut each: impl FnMut(&[(u128, Series)]) -> Result<()>,
+    ) -> Result<()> {
+        self.logged.iter().try_for_each(|tables| each(&tables.series))?;
+        let mut queue = Queue::new(std::mem::take(&mut self.found), query);
+        let open = |blocks: &Blocks, found: &Found| blocks.read_series(found, budget);
+        while let Some((_, series)) = self.next(&mut queue, query, budget, &open)? {
+            each(&series)?;
+        }
+        Ok(())
+    }
+
+    /// Opens the next block of a queue, which is then the returned one of those that were read. If a block is gone, another
+    /// one has replaced it: then its hour is listed again, and what was not read yet is read from there.
+    fn next<T>(
+        &mut self,
+        queue: &mut Queue,
+        query: &Query<'_>,
+        budget: &Budget,
+        open: &dyn Fn(&Blocks, &Found) -> Result<T>,
+    ) -> Result<Option<(usize, T)>> {
+        while let Some(found) = queue.waiting.pop_front() {
+            match open(&self.blocks, &found) {
+                Ok(opened) => {
+                    queue.read.push(found);
+                    return Ok(Some((queue.read.len() - 1, opened)));
+                }
+                Err(error) if error.kind() == ErrorKind::NotFound && queue.may_try_again(&found) => {
+                    let (service, hour) = (&*found.manifest.service, found.manifest.hour);
+                    let all = self.blocks.blocks(service, hour, &mut self.notes)?;
+                    queue.replace((service, hour), live(&all), &self.logged_ids, query);
+                }
                 Err(error) => {
                     budget.check()?;
                     self.notes.push(format!("a block was left out: {error}"));
                 }
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Returns what is measured, from the manifests and the log.
@@ -181,5 +269,110 @@ impl Parts {
             measures.values.sort_by(|a, b| order(&a.0).cmp(&order(&b.0)).then_with(|| a.1.cmp(&b.1)));
         }
         measured
+    }
+}
+
+/// The blocks that a query reads.
+struct Queue {
+    waiting: VecDeque<Found>,
+    read: Vec<Found>,
+    /// How often each hour was listed again.
+    tries: BTreeMap<(String, i64), usize>,
+}
+
+impl Queue {
+    fn new(found: Vec<Found>, query: &Query<'_>) -> Self {
+        let waiting = found.into_iter().filter(|found| is_wanted(found, query)).collect();
+        Self { waiting, read: Vec::new(), tries: BTreeMap::new() }
+    }
+
+    /// Returns whether to list the hour of a block again. Of a block of the first format, rows do not say which profile
+    /// they are of, so it is not known what is left of an hour after one.
+    fn may_try_again(&mut self, found: &Found) -> bool {
+        let key = (found.manifest.service.clone(), found.manifest.hour);
+        let is_known = self
+            .read
+            .iter()
+            .filter(|read| is_of(read, (&key.0, key.1)))
+            .all(|read| read.manifest.has_profiles());
+        let tries = self.tries.entry(key).or_default();
+        *tries += 1;
+        *tries <= TRIES && is_known
+    }
+
+    /// Replaces the waiting blocks of an hour by these, without what was read already.
+    fn replace(&mut self, hour: (&str, i64), found: Vec<Found>, logged: &Profiles, query: &Query<'_>) {
+        self.waiting.retain(|waiting| !is_of(waiting, hour));
+        let read = self.read.iter().filter(|read| is_of(read, hour));
+        let mut known: Profiles = read.flat_map(|read| read.manifest.profile_ids()).collect();
+        known.extend(logged);
+        for mut found in found.into_iter().filter(|found| is_wanted(found, query)) {
+            found.leave_out(&known);
+            self.waiting.push_front(found);
+        }
+    }
+}
+
+fn is_of(found: &Found, (service, hour): (&str, i64)) -> bool {
+    found.manifest.service == service && found.manifest.hour == hour
+}
+
+/// Returns whether a block may have something for a query, by its manifest.
+fn is_wanted(found: &Found, query: &Query<'_>) -> bool {
+    let Found { manifest, .. } = found;
+    let has_name = |id: &String| query.name.is_empty() || id.split(':').next() == Some(query.name);
+    manifest.from < query.to && manifest.to >= query.from && manifest.types.iter().any(has_name)
+}
+
+/// The wanted rows of a block, in pieces.
+struct Pieces<'a> {
+    /// Its samples are the rows of the piece.
+    block: Block,
+    found: &'a Found,
+    query: &'a Query<'a>,
+    /// The series that are wanted, sorted.
+    series: Vec<u128>,
+}
+
+impl<'a> Pieces<'a> {
+    fn new(block: Block, found: &'a Found, query: &'a Query<'a>) -> Self {
+        let series = block.tables.series.iter();
+        let series = series.filter(|(_, series)| query.name.is_empty() || series.name == query.name);
+        let series = series.map(|(hash, _)| *hash).collect();
+        Self { block, found, query, series }
+    }
+
+    /// Takes the next piece, of about `most` rows, and returns whether there is one.
+    fn next(&mut self, most: usize, budget: &Budget, loan: &mut Loan) -> Result<bool> {
+        let Self { block, found, query, series } = self;
+        let wants_group = |(first, last): (u128, u128), (from, to): (i64, i64)| {
+            let at = series.partition_point(|hash| *hash < first);
+            from < query.to && to >= query.from && series.get(at).is_some_and(|hash| *hash <= last)
+        };
+        let wants = |row: &Row| {
+            query.wants_time(row.time) && found.keeps(row) && series.binary_search(&row.series).is_ok()
+        };
+        block.tables.samples = Vec::new();
+        let mut piece = Vec::new();
+        loop {
+            if piece.is_empty() {
+                // Rows that are not wanted are freed.
+                *loan = budget.lend(0)?;
+            }
+            let mut rows = block.next(most.min(CHUNK), &wants_group, budget, loan)?;
+            if rows.is_empty() {
+                break;
+            }
+            rows.retain(wants);
+            match piece.is_empty() {
+                true => piece = rows,
+                false => piece.append(&mut rows),
+            }
+            if !piece.is_empty() && most != usize::MAX {
+                break;
+            }
+        }
+        block.tables.samples = piece;
+        Ok(!block.tables.samples.is_empty())
     }
 }

@@ -47,7 +47,7 @@ pub fn replay<E: From<Error>>(
         let budget = Budget::new(limits);
         let mut parts = reader.parts(&query, &budget)?;
         let mut failure = None;
-        let outcome = parts.each(&budget, |tables| {
+        let outcome = parts.each_whole(&query, &budget, |tables| {
             let mut stop_at_failure = |replayed| {
                 each(replayed).map_err(|error| {
                     failure = Some(error);
@@ -146,6 +146,9 @@ impl<'t> Dictionary<'t> {
             }
             part.samples.push(Row { series: hash, ..row.clone() });
         }
+        part.series.sort_unstable_by_key(|(hash, _)| *hash);
+        part.stacks.sort_unstable_by_key(|(hash, _)| *hash);
+        part.locations.sort_unstable_by_key(|(hash, _)| *hash);
         part
     }
 }

@@ -80,7 +80,7 @@ impl Scrape {
             let pause = match self.once(collector) {
                 Ok(()) => {
                     if std::mem::take(&mut is_told) {
-                        self.note(collector, &format!("{} is there again", self.profile));
+                        self.note(collector, &format!("{}: available again", self.profile));
                     }
                     failures = 0;
                     self.pause_after(begin.elapsed())
@@ -127,6 +127,8 @@ impl Scrape {
             let is_refusal = [" 403 ", " 404 ", " 501 "].iter().any(|status| message.contains(status));
             Failed { message, is_refusal }
         })?;
+        // There are thousands of scrapes, and memory for a few profiles.
+        let _turn = collector.turns.take();
         collector.accept(&self.offered(bytes)).map_err(|refused| Failed {
             message: format!("{}: {}", self.profile, refused.message),
             is_refusal: false,

@@ -98,7 +98,7 @@ impl Site {
         self.collector.outside.note(&format!("job {}: {message}", job.name));
     }
 
-    /// Asks a source again and again. When it fails, what it said last stays.
+    /// Asks a source again and again. When it fails, its last list is kept.
     fn watch(&self, slot: usize, job: &Job, source: usize) {
         let source = &job.sources[source];
         let (mut last, mut is_failing, mut complained) = (0, false, None);

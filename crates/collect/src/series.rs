@@ -11,8 +11,14 @@ pub(crate) const SERVICE: &str = "service_name";
 pub(crate) const TRACE: &str = "trace_id";
 pub(crate) const SPAN: &str = "span_id";
 
-/// The longest name of a service: each byte of it may take three in the name of a folder.
-const MAX_SERVICE: usize = 80;
+/// The longest `trace_id` or `span_id`; those of OpenTelemetry have 32 and 16 digits.
+const MAX_ID: usize = 64;
+/// The longest type or unit of a value.
+const MAX_TYPE: usize = 100;
+/// The longest name of a service (`NAMESPACE/CONTAINER` of Kubernetes has up to 127 bytes), and the longest name of its
+/// folder, in which a byte may take three: with the hour and the block behind it, it is the name of a file.
+const MAX_SERVICE: usize = 128;
+const MAX_FOLDER: usize = 180;
 
 /// Labels, sorted by name, each once.
 pub(crate) type Labels = Vec<(String, String)>;
@@ -115,10 +121,15 @@ pub(crate) fn check_service(service: &str) -> Result<()> {
     if service.is_empty() {
         return Err(Error::invalid("the label service_name is missing"));
     }
-    if service.len() > MAX_SERVICE || service.chars().any(char::is_control) {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let in_folder: usize = service.bytes().map(|byte| if is_plain(byte) { 1 } else { 3 }).sum();
+    let is_long = service.len() > MAX_SERVICE || in_folder > MAX_FOLDER;
+    if is_long || service.chars().any(char::is_control) {
         let shown: String = service.chars().take(40).collect();
+        let other = (MAX_FOLDER - MAX_SERVICE) / 2;
         return Err(Error::invalid(format!(
-            "the service name {shown:?} is longer than {MAX_SERVICE} bytes or has control characters"
+            "the service name {shown:?} is longer than {MAX_SERVICE} bytes, has control characters, or more than {other} \
+             other characters than letters, digits, -, _ and ."
         )));
     }
     Ok(())
@@ -151,6 +162,37 @@ pub(crate) fn check_labels(labels: &[(String, String)], caps: &Caps) -> Result<(
         }
     }
     Ok(())
+}
+
+/// Refuses a sample whose `trace_id` or `span_id` is too long.
+pub(crate) fn check_ids(profile: &Profile, own: &[flamelet_profile::Label]) -> Result<()> {
+    for label in own.iter().filter(|label| label.is_text()) {
+        let (name, length) = (profile.string(label.key), profile.string(label.text).len());
+        if (name == TRACE || name == SPAN) && length > MAX_ID {
+            return Err(Error::invalid(format!(
+                "the {name} of a sample has {length} bytes; the limit is {MAX_ID}"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses types and units of values that are too long.
+pub(crate) fn check_types(profile: &Profile) -> Result<()> {
+    let types = profile.sample_types().iter().copied().chain(profile.header.period_type);
+    let mut lengths = types.flat_map(|value| [value.kind, value.unit]).map(|id| profile.string(id).len());
+    match lengths.find(|&length| length > MAX_TYPE) {
+        Some(length) => Err(Error::invalid(format!(
+            "the type or unit of a value has {length} bytes; the limit is {MAX_TYPE}"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Returns the type or unit of a value without colons, which separate the parts of a series' type
+/// (`sched:sched_switch` becomes `sched_sched_switch`).
+pub(crate) fn without_colons(text: &str) -> String {
+    text.replace(':', "_")
 }
 
 /// Sorts labels and leaves out empty ones, those that Pyroscope reserves, and later ones of the same name.
@@ -227,7 +269,9 @@ mod tests {
             let error = check_labels(&bad, &caps).expect_err(cap).to_string();
             assert!(error.contains(cap), "{error}");
         }
-        assert!(check_service("").is_err() && check_service(&"a".repeat(81)).is_err());
+        assert!(check_service("").is_err() && check_service(&"a".repeat(129)).is_err());
+        let pod = format!("{}/{}", "n".repeat(63), "c".repeat(63));
+        assert!(check_service(&pod).is_ok() && check_service(&"/".repeat(61)).is_err());
         assert!(check_service("a\nb").is_err() && check_service("shop.api/v1").is_ok());
     }
 }

@@ -46,6 +46,11 @@ pub trait Store: Debug + Send + Sync {
         files.iter().rev().try_for_each(|name| self.delete(&format!("{folder}/{name}")))
     }
 
+    /// Returns the time of the store's own clock, in nanoseconds since 1970; `None` if it has none.
+    fn time(&self) -> Result<Option<i64>> {
+        Ok(None)
+    }
+
     /// Returns whether other collectors write here, too.
     fn is_shared(&self) -> bool;
 

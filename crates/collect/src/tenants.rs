@@ -90,6 +90,15 @@ impl Tenants {
         self.each(Collector::maintain);
     }
 
+    /// Looks after the folders that have accepted very much, see [`Collector::is_due`].
+    pub fn maintain_due(&self) {
+        self.each(|collector| {
+            if collector.is_due() {
+                collector.maintain();
+            }
+        });
+    }
+
     /// Refuses everything from now on, and makes blocks of what was accepted.
     pub fn close(&self) {
         self.each(Collector::close);

@@ -63,6 +63,11 @@ impl Selector {
         Ok(all)
     }
 
+    /// Returns the names of the labels that it looks at.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.matchers.iter().map(|matcher| &*matcher.name)
+    }
+
     /// Returns the value that a label must have, if the selector asks for exactly one.
     pub fn equal(&self, name: &str) -> Option<&str> {
         self.matchers.iter().find_map(|matcher| match &matcher.test {

@@ -43,6 +43,7 @@ mod merge;
 mod names;
 mod observed;
 mod options;
+pub mod private;
 mod query;
 mod reader;
 pub mod record;

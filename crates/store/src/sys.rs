@@ -29,6 +29,17 @@ pub(crate) fn open(path: &Path, owners: &[u32]) -> io::Result<File> {
     if is_good(&file.metadata()?, owners) { Ok(file) } else { Err(not_ours()) }
 }
 
+/// Opens a regular file for reading, of any user.
+pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    unix::restrict(&mut options);
+    let file = options.open(path)?;
+    let wrong = || io::Error::new(io::ErrorKind::InvalidInput, "is not a regular file");
+    if file.metadata()?.is_file() { Ok(file) } else { Err(wrong()) }
+}
+
 /// Opens a file of this user to append to it.
 pub(crate) fn open_to_append(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();

@@ -305,7 +305,7 @@ fn what_is_refused_is_refused_loudly() {
 }
 
 /// Kills the collector at random moments, while profiles arrive and blocks are written every moment. Every profile that
-/// was acknowledged is there once; one that was not may be there or not.
+/// was acknowledged is there once; one that was not may be there or not. `FLAMELET_COLLECT_KILLS` says how often.
 #[test]
 fn nothing_acknowledged_is_lost_when_it_is_killed() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -313,7 +313,9 @@ fn nothing_acknowledged_is_lost_when_it_is_killed() {
     let path = store.to_str().expect("text");
     let mut random = Random::new(18);
     let (mut acknowledged, mut sent) = (0, 0);
-    for round in 0..12 {
+    let kills = std::env::var("FLAMELET_COLLECT_KILLS").ok();
+    let kills: i64 = kills.map_or(12, |text| text.parse().expect("a number"));
+    for round in 0..kills {
         let collector = Collector::start(&store, &["--flush", "20ms"]);
         let address = collector.address.clone();
         let time = now() - 1800 * SECOND + round * SECOND;

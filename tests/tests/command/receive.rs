@@ -222,7 +222,7 @@ fn otlp_is_answered_as_it_says() {
             collector.send(&post(OTLP_PATH, "application/json"), message.to_string().as_bytes());
         (status, serde_json::from_slice::<Value>(&body).expect("JSON"))
     };
-    let long = "x".repeat(100);
+    let long = "x".repeat(200);
     assert_eq!(send(&otlp_json(folder.path(), &["cart", "checkout"])), (200, json!({})));
     let sent = stacks(&profile(0));
     for service in ["cart", "checkout"] {
@@ -232,7 +232,7 @@ fn otlp_is_answered_as_it_says() {
     }
     let (status, partial) = send(&otlp_json(folder.path(), &[&long, "third"]));
     assert_eq!((status, &partial["partialSuccess"]["rejectedProfiles"]), (200, &json!("1")), "{partial}");
-    assert!(partial["partialSuccess"]["errorMessage"].to_string().contains("80 bytes"), "{partial}");
+    assert!(partial["partialSuccess"]["errorMessage"].to_string().contains("128 bytes"), "{partial}");
     assert_eq!(stacks(&kept(&store, "third")), sent);
     let (status, refused) = send(&otlp_json(folder.path(), &[&long]));
     assert_eq!((status, &refused["code"]), (400, &json!(3)), "{refused}");
@@ -406,7 +406,7 @@ fn the_client_of_grpc_sends_by_each_protocol() {
     let bad = [
         (Call::new(EXPORT_PATH, b"\xff\xff"), "INVALID_ARGUMENT", ""),
         (Call::new("/some.Service/Call", b""), "UNIMPLEMENTED", "not served"),
-        (Call { token: "guess", ..Call::new(EXPORT_PATH, b"") }, "UNAUTHENTICATED", "send a token"),
+        (Call { token: "guess", ..Call::new(EXPORT_PATH, b"") }, "UNAUTHENTICATED", "a token is required"),
         (Call::new(EXPORT_PATH, &vec![0; 2 << 20]), "RESOURCE_EXHAUSTED", "limits.body"),
         // 2 MiB of zeros are small until they are unpacked.
         (

@@ -130,7 +130,7 @@ fn versions(
     let (query, budget) = (query(asked, service), Budget::new(asked.limits));
     let mut seen: BTreeMap<Version, Seen> = BTreeMap::new();
     let mut parts = reader.parts(&query, &budget)?;
-    parts.each(&budget, |tables| {
+    parts.each(&query, &budget, |tables| {
         budget.work(tables.samples.len())?;
         let versions = Versions::of(tables);
         let series = tables.series.iter().filter(|(_, series)| series.name == CPU);
@@ -178,7 +178,7 @@ fn parted(
     let measured = parts.measured();
     let Some(measures) = measured.get(CPU) else { return Ok(None) };
     let mut merge = Merge::new(&query, measures, &budget);
-    parts.each(&budget, |tables| {
+    parts.each(&query, &budget, |tables| {
         let known = Versions::of(tables);
         let place = |series: u128, time: i64| {
             let version = known.get(series, time);

@@ -28,7 +28,7 @@ pub struct FleetPast {
 }
 
 impl FleetPast {
-    /// Shows all services; each answer may use so much.
+    /// Shows all services; `limits` are for each answer.
     pub fn new(reader: Reader, limits: Limits) -> Self {
         Self { reader, limits, service: None, profile: CPU.to_owned(), add_names: Arc::new(|_| {}) }
     }
@@ -72,12 +72,14 @@ impl Past for FleetPast {
         let service = self.shown_service()?;
         let nanos = |milliseconds: i64| milliseconds.saturating_mul(MILLISECOND);
         let query = Query::new(&service, &self.profile, nanos(from), nanos(to));
-        let (profile, _) = self.reader.profile(&query, &Budget::new(self.limits))?;
+        let (profile, notes) = self.reader.profile(&query, &Budget::new(self.limits))?;
         let shown = |time: i64| moment::format(nanos(time / 1000 * 1000));
         let name = format!("{service}, {} to {}", shown(from), shown(to));
         let mut profile = profile
             .ok_or_else(|| Error::not_found(format!("{name}: there is no {} profile", self.profile)))?;
         (self.add_names)(&mut profile);
+        notes.iter().for_each(|note| profile.add_comment(note));
+        let name = if notes.is_empty() { name } else { format!("{name} (incomplete: {})", notes.join("; ")) };
         Ok(Taken { name, profile })
     }
 
@@ -91,7 +93,7 @@ impl Past for FleetPast {
     }
 }
 
-/// Returns the CPU time that a service used over a range, in so many parts. The range is in nanoseconds since 1970, and
+/// Returns the CPU time that a service used over a range, in this number of parts. The range is in nanoseconds since 1970, and
 /// cut to where there are profiles.
 fn course(reader: &Reader, service: &str, range: (i64, i64), parts: usize, limits: Limits) -> Result<Course> {
     let (points, end) = points(reader, service, range, limits)?;
@@ -122,7 +124,7 @@ fn points(
     let (query, budget) = (Query::new(service, CPU, from, to), Budget::new(limits));
     let mut points: BTreeMap<i64, i64> = BTreeMap::new();
     let mut end = i64::MIN;
-    reader.parts(&query, &budget)?.each(&budget, |tables| {
+    reader.parts(&query, &budget)?.each(&query, &budget, |tables| {
         budget.work(tables.samples.len())?;
         let series = tables.series.iter().filter(|(_, series)| series.name == CPU && series.kind == "cpu");
         let series: std::collections::HashSet<u128> = series.map(|(hash, _)| *hash).collect();

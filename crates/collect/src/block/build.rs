@@ -1,16 +1,17 @@
 //! From profiles to the tables of a block.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use flamelet_profile::budget::hash_entry;
-use flamelet_profile::{Budget, Label, Location as ProfileLocation, Profile, Result};
+use flamelet_profile::{Budget, Label, LabelSetId, Location as ProfileLocation, Profile, Result, StackId};
 use flamelet_store::ContentHash;
 use rustc_hash::FxBuildHasher;
 
 use super::tables::{Frame, Location, Row, Tables};
 use crate::entry;
-use crate::series::{SPAN, Series, TRACE, with_sample_labels};
+use crate::series::{SPAN, Series, TRACE, with_sample_labels, without_colons};
 
 type ByHash<T> = HashMap<u128, T, FxBuildHasher>;
 
@@ -20,6 +21,8 @@ pub(crate) struct Builder {
     stacks: ByHash<Vec<u128>>,
     locations: ByHash<Location>,
     samples: Vec<Row>,
+    /// The ids of traces and spans.
+    ids: HashSet<Arc<str>, FxBuildHasher>,
     budget: Budget,
 }
 
@@ -27,8 +30,8 @@ pub(crate) struct Builder {
 struct LabelledSeries {
     /// For each value.
     series: Vec<u128>,
-    trace: Option<Box<str>>,
-    span: Option<Box<str>>,
+    trace: Option<Arc<str>>,
+    span: Option<Arc<str>>,
 }
 
 impl Builder {
@@ -39,6 +42,7 @@ impl Builder {
             stacks: ByHash::default(),
             locations: ByHash::default(),
             samples: Vec::new(),
+            ids: HashSet::default(),
             budget: budget.clone(),
         }
     }
@@ -88,7 +92,11 @@ impl Builder {
         for (_, list) in tables.stacks {
             self.stack(list)?;
         }
-        tables.samples.into_iter().try_for_each(|row| self.row(row))
+        for row in tables.samples {
+            let (trace, span) = (self.id(row.trace.as_deref())?, self.id(row.span.as_deref())?);
+            self.row(Row { trace, span, ..row })?;
+        }
+        Ok(())
     }
 
     /// Returns the tables, sorted, so that the same profiles give the same files.
@@ -114,29 +122,28 @@ impl Builder {
     }
 
     fn row(&mut self, row: Row) -> Result<()> {
-        let texts = [&row.trace, &row.span].map(|text| text.as_ref().map_or(0, |text| text.len() + 16));
-        // The table is copied while it grows.
-        self.budget.charge(2 * size_of::<Row>() + texts[0] + texts[1])?;
+        self.budget.charge(ROW)?;
         self.samples.push(row);
         Ok(())
     }
 
     fn labelled(&mut self, entry: &entry::Entry, profile: &Profile, own: &[Label]) -> Result<LabelledSeries> {
         let labels = with_sample_labels(&entry.labels, profile, own);
-        let text = |name: &str| -> Option<Box<str>> {
+        let text = |name: &str| {
             let label = own.iter().find(|label| label.is_text() && profile.string(label.key) == name)?;
-            Some(profile.string(label.text).into())
+            Some(profile.string(label.text))
         };
+        let (trace, span) = (self.id(text(TRACE))?, self.id(text(SPAN))?);
         let period = profile.header.period_type.unwrap_or_default();
         let mut series = Vec::new();
         for value in profile.sample_types() {
             let one = Series {
                 service: entry.service.clone(),
                 name: entry.name.clone(),
-                kind: profile.string(value.kind).to_owned(),
-                unit: profile.string(value.unit).to_owned(),
-                period_kind: profile.string(period.kind).to_owned(),
-                period_unit: profile.string(period.unit).to_owned(),
+                kind: without_colons(profile.string(value.kind)),
+                unit: without_colons(profile.string(value.unit)),
+                period_kind: without_colons(profile.string(period.kind)),
+                period_unit: without_colons(profile.string(period.unit)),
                 period: profile.header.period,
                 labels: labels.clone(),
             };
@@ -144,7 +151,19 @@ impl Builder {
             self.keep_series(hash, || one)?;
             series.push(hash);
         }
-        Ok(LabelledSeries { series, trace: text(TRACE), span: text(SPAN) })
+        Ok(LabelledSeries { series, trace, span })
+    }
+
+    /// Returns an id that rows share.
+    fn id(&mut self, text: Option<&str>) -> Result<Option<Arc<str>>> {
+        let Some(text) = text else { return Ok(None) };
+        if let Some(known) = self.ids.get(text) {
+            return Ok(Some(known.clone()));
+        }
+        self.budget.charge(id_cost(text.len()))?;
+        let id: Arc<str> = text.into();
+        self.ids.insert(id.clone());
+        Ok(Some(id))
     }
 
     fn keep_series(&mut self, hash: u128, series: impl FnOnce() -> Series) -> Result<()> {
@@ -152,8 +171,7 @@ impl Builder {
             return Ok(());
         }
         let series = series();
-        let texts: usize = series.labels.iter().map(|(name, value)| name.len() + value.len() + 80).sum();
-        self.budget.charge(hash_entry(size_of::<(u128, Series)>()) + texts + 256)?;
+        self.budget.charge(series_cost(&series))?;
         self.series.insert(hash, series);
         Ok(())
     }
@@ -164,7 +182,7 @@ impl Builder {
         let callers = list.iter().rev();
         let hash = callers.fold(ContentHash::EMPTY, |stack, frame| stack.calling(ContentHash(*frame))).0;
         if !self.stacks.contains_key(&hash) {
-            self.budget.charge(hash_entry(size_of::<(u128, Vec<u128>)>()) + size_of_val(&*list))?;
+            self.budget.charge(stack_cost(list.len()))?;
             self.stacks.insert(hash, list);
         }
         Ok(hash)
@@ -182,15 +200,86 @@ impl Builder {
             return Ok(());
         }
         let location = location();
-        let of_frame = |frame: &Frame| {
-            size_of::<Frame>() + frame.function.len() + frame.system_name.len() + frame.file.len() + 96
-        };
-        let frames: usize = location.frames.iter().map(of_frame).sum();
-        let texts = location.build_id.len() + location.mapping.len() + 64;
-        self.budget.charge(hash_entry(size_of::<(u128, Location)>()) + frames + texts)?;
+        self.budget.charge(location_cost(&location))?;
         self.locations.insert(hash, location);
         Ok(())
     }
+}
+
+/// What a row takes: the table is copied while it grows.
+const ROW: usize = 2 * size_of::<Row>();
+/// What the texts of a location take besides their bytes, and those of a frame.
+const LOCATION_TEXTS: usize = 64;
+const FRAME: usize = size_of::<Frame>() + 96;
+
+fn id_cost(length: usize) -> usize {
+    hash_entry(size_of::<Arc<str>>()) + length + 48
+}
+
+fn series_cost(series: &Series) -> usize {
+    let Series { service, name, kind, unit, period_kind, period_unit, period: _, labels } = series;
+    let own: usize = [service, name, kind, unit, period_kind, period_unit].map(String::len).iter().sum();
+    hash_entry(size_of::<(u128, Series)>()) + own + labels_cost(labels) + 256
+}
+
+fn labels_cost(labels: &[(String, String)]) -> usize {
+    labels.iter().map(|(name, value)| name.len() + value.len() + 80).sum()
+}
+
+fn stack_cost(depth: usize) -> usize {
+    hash_entry(size_of::<(u128, Vec<u128>)>()) + depth * size_of::<u128>()
+}
+
+fn location_cost(location: &Location) -> usize {
+    let of_frame = |frame: &Frame| FRAME + frame.function.len() + frame.system_name.len() + frame.file.len();
+    let frames: usize = location.frames.iter().map(of_frame).sum();
+    let texts = location.build_id.len() + location.mapping.len() + LOCATION_TEXTS;
+    hash_entry(size_of::<(u128, Location)>()) + frames + texts
+}
+
+/// What a profile takes in a block.
+pub(crate) struct Cost {
+    /// How much [`Builder::add`] charges for it, at most.
+    pub(crate) memory: usize,
+    /// The bytes of texts in it. A small file may have very many: its locations may share a long name, and its sets of
+    /// labels a long text.
+    pub(crate) texts: usize,
+}
+
+/// Returns what a profile takes in a block.
+pub(crate) fn cost(entry: &entry::Entry, profile: &Profile) -> Cost {
+    let mut cost = Cost { memory: 0, texts: 0 };
+    for sample in profile.samples() {
+        cost.memory += sample.values.iter().filter(|value| **value != 0).count() * ROW;
+    }
+    for at in 0..profile.stack_count() {
+        cost.memory += stack_cost(profile.stack(StackId::from_index(at)).len());
+    }
+    let length = |id| profile.string(id).len();
+    for location in profile.locations() {
+        cost.memory += hash_entry(size_of::<(u128, Location)>()) + LOCATION_TEXTS;
+        for function in profile.lines_of(location).iter().filter_map(|line| line.function) {
+            let function = profile.function(function);
+            cost.memory += FRAME;
+            cost.texts += length(function.name) + length(function.system_name) + length(function.filename);
+        }
+        if let Some(mapping) = location.mapping.map(|id| profile.mapping(id)) {
+            cost.texts += length(mapping.build_id) + length(mapping.filename);
+        }
+    }
+    let period = profile.header.period_type.into_iter();
+    let types = profile.sample_types().iter().copied().chain(period);
+    let types: usize = types.map(|value| length(value.kind) + length(value.unit)).sum();
+    let (own, values) = (labels_cost(&entry.labels), profile.sample_types().len());
+    for at in 0..profile.label_set_count() {
+        let labels = profile.labels(LabelSetId::from_index(at)).iter();
+        let texts: usize = labels.clone().map(|label| length(label.key) + length(label.text)).sum();
+        let texts = texts + types + own + entry.service.len() + entry.name.len();
+        cost.memory += values * (hash_entry(size_of::<(u128, Series)>()) + 256 * (labels.len() + 1));
+        cost.texts += values * texts;
+    }
+    cost.memory += cost.texts;
+    cost
 }
 
 /// Returns what is known about a location. An address outside any file means something in one process only, so it is

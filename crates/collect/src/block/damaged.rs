@@ -1,8 +1,16 @@
 //! The error of a file that is not what it should be.
 
-use flamelet_profile::{Error, ErrorKind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use flamelet_profile::{Error, ErrorKind, Result};
 
 pub(crate) fn damaged(what: &str) -> Error {
     let what: String = what.chars().take(200).map(|c| if c.is_control() { ' ' } else { c }).collect();
     Error::new(ErrorKind::Corrupt, format!("the block is damaged: {what}"))
+}
+
+/// Calls a function that reads a file. The checks before it are meant to leave nothing on which the Parquet reader
+/// panics; a file that still makes it panic must not end a collector.
+pub(crate) fn guarded<T>(read: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err(damaged("it cannot be read as Parquet")))
 }

@@ -1,36 +1,17 @@
 //! The files of a block: their columns, which are what other engines see, and docs/fleet.md describes.
 
-use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use flamelet_profile::budget::Loan;
-use flamelet_profile::{Result, budget};
+use flamelet_profile::{Budget, Result};
 
-use super::columns::{self, Column, Values, cut};
-use super::damaged::damaged;
-use super::tables::{Frame, Location, Row, Tables};
+use super::columns::{self, Column, Values, cut, next, same_length};
+use super::damaged::{damaged, guarded};
+use super::samples::SampleWriter;
+use super::tables::{Frame, Location, Tables};
 use crate::series::Series;
 
 /// The files of a block, in the order in which they are read.
 pub(crate) const NAMES: [&str; 4] =
     ["samples.parquet", "stacks.parquet", "locations.parquet", "series.parquet"];
-
-/// Times are stored in microseconds, which every engine reads.
-const MICROSECOND: i64 = 1000;
-
-const SAMPLES: &str = "message samples {
-    required fixed_len_byte_array(16) series;
-    required int64 time (TIMESTAMP(MICROS,true));
-    required int64 duration;
-    required fixed_len_byte_array(16) stack;
-    required int64 value;
-    optional binary trace (STRING);
-    optional binary span (STRING);
-    required fixed_len_byte_array(16) profile;
-}";
-
-/// The column that samples of the first format do not have.
-const PROFILE: &str = "    required fixed_len_byte_array(16) profile;\n";
 
 const STACKS: &str = "message stacks {
     required fixed_len_byte_array(16) stack;
@@ -62,108 +43,69 @@ const SERIES: &str = "message series {
     }
 }";
 
-/// Returns the bytes of the files, in the order of [`NAMES`].
-pub(crate) fn write(tables: &Tables) -> Result<[Vec<u8>; 4]> {
-    Ok([
-        columns::write(SAMPLES, &sample_columns(&tables.samples))?,
+/// The files of a block.
+pub(crate) struct Written {
+    /// In the order of [`NAMES`].
+    pub(crate) files: [Vec<u8>; 4],
+    pub(crate) rows: [usize; 4],
+    /// From when to when its profiles begin.
+    pub(crate) span: (i64, i64),
+}
+
+/// Writes the files of a block.
+pub(crate) fn write(tables: &Tables) -> Result<Written> {
+    let mut samples = SampleWriter::new()?;
+    samples.extend(&tables.samples)?;
+    write_with(samples, tables)
+}
+
+/// Writes the files of a block whose samples were written already.
+pub(crate) fn write_with(samples: SampleWriter, tables: &Tables) -> Result<Written> {
+    let (samples, rows, span) = samples.finish()?;
+    let files = [
+        samples,
         columns::write(STACKS, &stack_columns(&tables.stacks))?,
         columns::write(LOCATIONS, &location_columns(&tables.locations))?,
         columns::write(SERIES, &series_columns(&tables.series))?,
-    ])
+    ];
+    let rows = [rows, tables.stacks.len(), tables.locations.len(), tables.series.len()];
+    Ok(Written { files, rows, span })
 }
 
-/// Reads the files, given in the order of [`NAMES`]; samples of the first format have no profiles. The memory that the
-/// tables take is added to the loan.
-pub(crate) fn read(files: [Vec<u8>; 4], has_profiles: bool, loan: &mut Loan) -> Result<Tables> {
-    // The checks before it are meant to leave nothing on which the Parquet reader panics; a file that still makes it
-    // panic must not end a collector.
-    catch_unwind(AssertUnwindSafe(|| read_files(files, has_profiles, loan)))
-        .unwrap_or_else(|_| Err(damaged("it cannot be read as Parquet")))
+/// Reads the series of a block. The memory that they take is added to the loan.
+pub(crate) fn read_series(file: Vec<u8>, budget: &Budget, loan: &mut Loan) -> Result<Vec<(u128, Series)>> {
+    guarded(|| {
+        let mut series = series_of(columns::read(SERIES, file, budget, loan)?.into_iter())?;
+        sort(&mut series);
+        Ok(series)
+    })
 }
 
-fn read_files(files: [Vec<u8>; 4], has_profiles: bool, loan: &mut Loan) -> Result<Tables> {
-    let [samples, stacks, locations, series] = files;
-    let mut read = |schema: &str, bytes: Vec<u8>| columns::read(schema, bytes, loan).map(Vec::into_iter);
-    let tables = Tables {
-        samples: match has_profiles {
-            true => samples_of(read(SAMPLES, samples)?, true)?,
-            false => samples_of(read(&SAMPLES.replace(PROFILE, ""), samples)?, false)?,
-        },
-        stacks: stacks_of(read(STACKS, stacks)?)?,
-        locations: locations_of(read(LOCATIONS, locations)?)?,
-        series: series_of(read(SERIES, series)?)?,
-    };
-    check(&tables, loan)?;
-    Ok(tables)
+/// Reads all tables of a block except the samples; `files` are stacks, locations and series. The memory that they take
+/// is added to the loan.
+pub(crate) fn read_tables(files: [Vec<u8>; 3], budget: &Budget, loan: &mut Loan) -> Result<Tables> {
+    let [stacks, locations, series] = files;
+    let series = read_series(series, budget, loan)?;
+    let (mut stacks, mut locations) = guarded(|| {
+        let stacks = stacks_of(columns::read(STACKS, stacks, budget, loan)?.into_iter())?;
+        Ok((stacks, locations_of(columns::read(LOCATIONS, locations, budget, loan)?.into_iter())?))
+    })?;
+    sort(&mut stacks);
+    sort(&mut locations);
+    let tables = Tables { series, stacks, locations, samples: Vec::new() };
+    let is_whole = |list: &[u128]| list.iter().all(|&location| tables.location(location).is_some());
+    if tables.stacks.iter().all(|(_, list)| is_whole(list)) { Ok(tables) } else { Err(misfit()) }
 }
 
-/// Refuses tables whose rows refer to rows that are not there.
-fn check(tables: &Tables, loan: &mut Loan) -> Result<()> {
-    let entries = tables.series.len() + tables.stacks.len() + tables.locations.len();
-    loan.add(entries * budget::hash_entry(16))?;
-    let keys = |hashes: &mut dyn Iterator<Item = u128>| -> HashMap<u128, (), rustc_hash::FxBuildHasher> {
-        hashes.map(|hash| (hash, ())).collect()
-    };
-    let series = keys(&mut tables.series.iter().map(|(hash, _)| *hash));
-    let stacks = keys(&mut tables.stacks.iter().map(|(hash, _)| *hash));
-    let locations = keys(&mut tables.locations.iter().map(|(hash, _)| *hash));
-    let is_whole = tables
-        .samples
-        .iter()
-        .all(|row| series.contains_key(&row.series) && stacks.contains_key(&row.stack))
-        && tables.stacks.iter().all(|(_, list)| list.iter().all(|location| locations.contains_key(location)));
-    if is_whole { Ok(()) } else { Err(damaged("its tables do not fit together")) }
+/// Tables are looked up by binary search.
+fn sort<T>(table: &mut [(u128, T)]) {
+    if !table.is_sorted_by_key(|(hash, _)| *hash) {
+        table.sort_unstable_by_key(|(hash, _)| *hash);
+    }
 }
 
-fn sample_columns(rows: &[Row]) -> Vec<Column> {
-    vec![
-        Column::hashes(rows.iter().map(|row| row.series)),
-        Column::ints(rows.iter().map(|row| row.time.div_euclid(MICROSECOND))),
-        Column::ints(rows.iter().map(|row| row.duration)),
-        Column::hashes(rows.iter().map(|row| row.stack)),
-        Column::ints(rows.iter().map(|row| row.value)),
-        Column::optional_texts(rows.iter().map(|row| row.trace.as_deref())),
-        Column::optional_texts(rows.iter().map(|row| row.span.as_deref())),
-        Column::hashes(rows.iter().map(|row| row.profile)),
-    ]
-}
-
-fn samples_of(mut columns: impl Iterator<Item = Column>, has_profiles: bool) -> Result<Vec<Row>> {
-    let series = next(&mut columns)?.into_hashes()?;
-    let (times, durations) = (next(&mut columns)?.into_ints()?, next(&mut columns)?.into_ints()?);
-    let stacks = next(&mut columns)?.into_hashes()?;
-    let values = next(&mut columns)?.into_ints()?;
-    let traces = next(&mut columns)?.into_optional_texts()?;
-    let spans = next(&mut columns)?.into_optional_texts()?;
-    let profiles = match has_profiles {
-        true => next(&mut columns)?.into_hashes()?,
-        false => vec![0; series.len()],
-    };
-    same_length(&[
-        series.len(),
-        times.len(),
-        durations.len(),
-        stacks.len(),
-        values.len(),
-        traces.len(),
-        spans.len(),
-        profiles.len(),
-    ])?;
-    let ids = traces.into_iter().zip(spans).zip(profiles);
-    let numbers = times.into_iter().zip(durations).zip(values);
-    let rows = series.into_iter().zip(stacks).zip(numbers).zip(ids).map(
-        |(((series, stack), ((time, duration), value)), ((trace, span), profile))| Row {
-            series,
-            time: time.saturating_mul(MICROSECOND),
-            duration,
-            profile,
-            stack,
-            value,
-            trace,
-            span,
-        },
-    );
-    Ok(rows.collect())
+pub(super) fn misfit() -> flamelet_profile::Error {
+    damaged("its tables do not fit together")
 }
 
 fn stack_columns(stacks: &[(u128, Vec<u128>)]) -> Vec<Column> {
@@ -275,19 +217,11 @@ fn series_of(mut columns: impl Iterator<Item = Column>) -> Result<Vec<(u128, Ser
     Ok(all)
 }
 
-fn next(columns: &mut impl Iterator<Item = Column>) -> Result<Column> {
-    columns.next().ok_or_else(|| damaged("a column is missing"))
-}
-
-fn same_length(lengths: &[usize]) -> Result<()> {
-    let is_same = lengths.windows(2).all(|pair| pair[0] == pair[1]);
-    if is_same { Ok(()) } else { Err(damaged("the columns of a table differ in length")) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flamelet_profile::{Budget, ErrorKind, Limits};
+    use crate::block::{Block, Row};
+    use flamelet_profile::{ErrorKind, Limits};
 
     fn example() -> Tables {
         let frame = |function: &str| Frame {
@@ -314,7 +248,7 @@ mod tests {
             trace: trace.map(Into::into),
             span: None,
         };
-        Tables {
+        let mut tables = Tables {
             samples: vec![
                 row(&series, 1, i64::MAX, Some("00ff")),
                 row(&series, 2, -3, None),
@@ -323,44 +257,43 @@ mod tests {
             stacks: vec![(1, vec![first.0, second.0]), (2, Vec::new()), (3, vec![second.0])],
             locations: vec![first, second],
             series: [series, plain].map(|one| (one.hash(), one)).to_vec(),
-        }
+        };
+        sort(&mut tables.locations);
+        sort(&mut tables.series);
+        tables
     }
 
+    /// Reads everything.
     fn read_back(files: [Vec<u8>; 4]) -> Result<Tables> {
         let budget = Budget::new(Limits::SERVICE);
-        let mut loan = budget.lend(0)?;
-        read(files, true, &mut loan)
+        let mut block = Block::open(files, true, &budget)?;
+        let (mut loan, mut samples) = (budget.lend(0)?, Vec::new());
+        loop {
+            let rows = block.next(2, &|_, _| true, &budget, &mut loan)?;
+            if rows.is_empty() {
+                return Ok(Tables { samples, ..block.tables });
+            }
+            samples.extend(rows);
+        }
     }
 
     #[test]
     fn tables_are_read_as_they_were_written() {
         let tables = example();
-        assert_eq!(read_back(write(&tables).expect("written")).expect("read"), tables);
+        assert_eq!(read_back(write(&tables).expect("written").files).expect("read"), tables);
         let empty = Tables::default();
-        assert_eq!(read_back(write(&empty).expect("written")).expect("read"), empty);
-    }
-
-    #[test]
-    fn samples_of_the_first_format_are_of_no_profile() {
-        let mut tables = example();
-        let mut files = write(&tables).expect("written");
-        let columns = sample_columns(&tables.samples);
-        files[0] =
-            columns::write(&SAMPLES.replace(PROFILE, ""), &columns[..columns.len() - 1]).expect("written");
-        let budget = Budget::new(Limits::SERVICE);
-        assert!(read_back(files.clone()).is_err(), "the manifest says which format it is");
-        tables.samples.iter_mut().for_each(|row| row.profile = 0);
-        assert_eq!(read(files, false, &mut budget.lend(0).expect("room")).expect("read"), tables);
+        assert_eq!(read_back(write(&empty).expect("written").files).expect("read"), empty);
     }
 
     #[test]
     fn the_same_tables_give_the_same_bytes() {
-        assert_eq!(write(&example()).expect("written"), write(&example()).expect("written"));
+        let files = || write(&example()).expect("written").files;
+        assert_eq!(files(), files());
     }
 
     #[test]
     fn torn_and_changed_files_are_refused_without_a_panic() {
-        let files = write(&example()).expect("written");
+        let files = write(&example()).expect("written").files;
         for which in 0..files.len() {
             for at in 0..files[which].len() {
                 if at % 8 == 0 {
@@ -381,22 +314,11 @@ mod tests {
         let mut tables = example();
         tables.stacks.remove(2);
         assert_eq!(
-            read_back(write(&tables).expect("written")).expect_err("refused").kind(),
+            read_back(write(&tables).expect("written").files).expect_err("refused").kind(),
             ErrorKind::Corrupt
         );
         let mut tables = example();
-        tables.locations.remove(0);
-        assert!(read_back(write(&tables).expect("written")).is_err());
-    }
-
-    #[test]
-    fn a_block_is_charged_to_the_budget() {
-        let mut tables = example();
-        tables.samples = vec![tables.samples[0].clone(); 1_000_000];
-        let files = write(&tables).expect("written");
-        assert!(files[0].len() < 100_000, "{} bytes for a million equal rows", files[0].len());
-        let budget = Budget::new(Limits::of_memory(16 << 20));
-        let mut loan = budget.lend(0).expect("room");
-        assert_eq!(read(files, true, &mut loan).expect_err("too large").kind(), ErrorKind::OutOfMemory);
+        tables.locations.remove(1);
+        assert!(read_back(write(&tables).expect("written").files).is_err());
     }
 }

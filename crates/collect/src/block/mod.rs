@@ -1,15 +1,29 @@
 //! Blocks: the profiles of one service and one hour as four Parquet files, which other engines read too.
 //!
-//! [`tables`] is a block in memory and [`build`] makes one of profiles; [`files`] says which columns the files have, and
-//! reads and writes them with [`columns`]; [`pages`] refuses files that claim to be larger than they are.
+//! [`tables`] is a block in memory and [`build`] makes one of profiles; [`files`] and [`samples`] say which columns the files have,
+//! and read and write them with [`columns`]; [`stream`] reads a block a number of rows at a time, and [`join`] makes one of
+//! several; [`pages`] refuses files that claim to be larger than they are.
+
+use flamelet_profile::Limits;
 
 mod build;
 mod columns;
 mod damaged;
 mod files;
+mod join;
 mod pages;
+mod samples;
+mod stream;
 mod tables;
 
-pub(crate) use build::Builder;
-pub(crate) use files::{NAMES, read, write};
+/// The memory for making one block of profiles. Whoever reads it needs as much for its tables, and again for what they
+/// select.
+pub(crate) const MEMORY: Limits = Limits::of_memory(160 << 20);
+/// The memory for making one block of several.
+pub(crate) const JOINING: Limits = Limits::of_memory(256 << 20);
+
+pub(crate) use build::{Builder, cost};
+pub(crate) use files::{NAMES, Written, read_series, write};
+pub(crate) use join::{Keeps, join};
+pub(crate) use stream::Block;
 pub(crate) use tables::{Location, Row, Tables};

@@ -15,8 +15,8 @@ use super::damaged::damaged;
 const MAX_PAGE: u64 = 64 << 20;
 /// What a value of a dictionary takes in memory besides its bytes.
 const DICTIONARY_VALUE: usize = 64;
-/// What a value takes while it is decoded, with its levels.
-const VALUE: usize = 24;
+/// What a value of a list takes while it is decoded, with its levels: one row may have all values of a column.
+const LIST_VALUE: usize = 48;
 const MAX_DEPTH: usize = 16;
 
 /// Checks that a file is long enough for its own footer.
@@ -29,7 +29,8 @@ pub(super) fn check_footer(bytes: &[u8]) -> Result<()> {
     if is_good { Ok(()) } else { Err(damaged("it is not a whole Parquet file")) }
 }
 
-/// Checks the pages of a column, and charges what they take while they are read.
+/// Checks the pages of a column, and charges what they take while they are read one after the other: its dictionary, and
+/// the largest of them.
 pub(super) fn check(file: &[u8], chunk: &ColumnChunkMetaData, loan: &mut Loan) -> Result<()> {
     if !matches!(chunk.compression(), Compression::SNAPPY | Compression::UNCOMPRESSED) {
         return Err(damaged("it has another compression than snappy"));
@@ -39,6 +40,8 @@ pub(super) fn check(file: &[u8], chunk: &ColumnChunkMetaData, loan: &mut Loan) -
     let range = usize::try_from(start).ok().zip(usize::try_from(end).ok());
     let pages = range.filter(|_| chunk.compressed_size() >= 0).and_then(|(start, end)| file.get(start..end));
     let mut rest = pages.ok_or_else(|| damaged("a column is outside the file"))?;
+    let is_list = chunk.column_descr().max_rep_level() > 0;
+    let (mut dictionaries, mut largest) = (0, 0);
     while !rest.is_empty() {
         let page = Page::read(&mut rest)?;
         let unpacked = page.unpacked.min(MAX_PAGE + 1);
@@ -49,15 +52,18 @@ pub(super) fn check(file: &[u8], chunk: &ColumnChunkMetaData, loan: &mut Loan) -
         if is_lying {
             return Err(damaged("a page is larger than the file allows"));
         }
-        let values = usize::try_from(page.values).map_err(|_| damaged("a page has too many values"))?;
-        loan.add(
-            unpacked as usize
-                + page.dictionary_values as usize * DICTIONARY_VALUE
-                + values.saturating_mul(VALUE),
-        )?;
+        let values = u32::try_from(page.values).map_err(|_| damaged("a page has too many values"))?;
+        if is_list {
+            loan.add((values as usize).saturating_mul(LIST_VALUE))?;
+        }
+        match page.dictionary_values {
+            0 => largest = largest.max(unpacked as usize),
+            values => dictionaries += unpacked as usize + values as usize * DICTIONARY_VALUE,
+        }
         rest = &rest[page.packed as usize..];
     }
-    Ok(())
+    // While a page is unpacked, the one before it may still be in use.
+    loan.add(dictionaries + 2 * largest)
 }
 
 /// What the header of a page says.
@@ -130,7 +136,7 @@ fn skip(rest: &mut &[u8], kind: u8, depth: usize) -> Result<()> {
             (0..count).try_for_each(|_| skip(rest, header & 15, depth + 1))?;
         }
         12 => each_field(rest, depth + 1, &mut |_, _| {})?,
-        _ => return Err(damaged("the header of a page makes no sense")),
+        _ => return Err(damaged("the header of a page is damaged")),
     }
     Ok(())
 }
@@ -149,5 +155,5 @@ fn take(rest: &mut &[u8], length: u64) -> Result<()> {
 }
 
 fn too_deep() -> Error {
-    damaged("the header of a page makes no sense")
+    damaged("the header of a page is damaged")
 }

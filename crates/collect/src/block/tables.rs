@@ -1,17 +1,40 @@
 //! The tables of a block, in memory.
 
+use std::sync::Arc;
+
 use crate::series::{Series, hash_texts};
 
 /// The tables of a block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tables {
-    /// By their hashes.
+    /// By their hashes, sorted, as the others are.
     pub(crate) series: Vec<(u128, Series)>,
     /// By their hashes, each with its locations, leaf first.
     pub(crate) stacks: Vec<(u128, Vec<u128>)>,
     pub(crate) locations: Vec<(u128, Location)>,
     /// Sorted by series, time, profile and stack.
     pub(crate) samples: Vec<Row>,
+}
+
+impl Tables {
+    /// Returns a series; like the other tables, they are sorted.
+    pub(crate) fn series(&self, hash: u128) -> Option<&Series> {
+        find(&self.series, hash)
+    }
+
+    /// Returns the locations of a stack.
+    pub(crate) fn stack(&self, hash: u128) -> Option<&Vec<u128>> {
+        find(&self.stacks, hash)
+    }
+
+    pub(crate) fn location(&self, hash: u128) -> Option<&Location> {
+        find(&self.locations, hash)
+    }
+}
+
+fn find<T>(table: &[(u128, T)], hash: u128) -> Option<&T> {
+    let at = table.binary_search_by_key(&hash, |(hash, _)| *hash).ok()?;
+    Some(&table[at].1)
 }
 
 /// A place in code: where it is, and the functions there.
@@ -58,8 +81,9 @@ pub(crate) struct Row {
     pub(crate) profile: u128,
     pub(crate) stack: u128,
     pub(crate) value: i64,
-    pub(crate) trace: Option<Box<str>>,
-    pub(crate) span: Option<Box<str>>,
+    /// Rows with the same id share it.
+    pub(crate) trace: Option<Arc<str>>,
+    pub(crate) span: Option<Arc<str>>,
 }
 
 impl Row {

@@ -72,7 +72,7 @@ fn tls(node: &Node) -> Read<Tls> {
             "insecure_skip_verify" => tls.insecure_skip_verify = flag(value)?,
             _ => {
                 return Err(
-                    value.mistake("server_name is not read here; ask by a name that the certificate has")
+                    value.mistake("server_name is not supported; ask by a name that the certificate has")
                 );
             }
         }

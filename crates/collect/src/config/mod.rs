@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use crate::caps::Caps;
 use crate::job::Job;
+use crate::keep::Keep;
 use crate::yaml;
 
 /// What a configuration file says. `None` where it says nothing.
@@ -30,6 +31,8 @@ pub struct Config {
     pub flush: Option<Duration>,
     /// `keep`: how long profiles are kept.
     pub keep: Option<Duration>,
+    /// `keep` as a list: how long those of some services are kept.
+    pub keep_of: Vec<Keep>,
     /// `max_bytes`: the most bytes of all blocks.
     pub max_bytes: Option<u64>,
     /// `limits`: what is accepted.
@@ -193,6 +196,35 @@ scrape_configs:
         assert!(scrape.labels.contains(&("app".to_owned(), "shop".to_owned())), "{:?}", scrape.labels);
     }
 
+    #[test]
+    fn services_are_kept_for_different_times() {
+        let text = "keep:\n  - selector: '{service_name=~\"test-.*\"}'\n    age: 1d\n  - age: 30d\n";
+        let config = Config::parse("c.yaml", text).expect("read");
+        let day = Duration::from_secs(86_400);
+        assert_eq!((config.keep, config.keep_of.len()), (Some(30 * day), 1));
+        let mut options = crate::options::Options::new(std::path::Path::new("x"));
+        (options.keep, options.keep_of) = (30 * day, config.keep_of);
+        assert_eq!((options.kept_for("test-1"), options.kept_for("checkout")), (day, 30 * day));
+        for (text, words) in [
+            (
+                "keep:\n  - selector: '{zone=\"a\"}'\n    age: 1d",
+                "2:15: the label \"zone\" cannot be selected here",
+            ),
+            ("keep:\n  - selector: '{service_name'\n    age: 1d", "2:15: "),
+            ("keep:\n  - selector: '{service_name=\"a\"}'", "2:5: age is missing"),
+            ("keep:\n  - age: 1d\n  - age: 2d", "2:5: only the last entry may have no selector"),
+            (
+                "keep:\n  - age: 1d\n  - selector: '{}'\n    age: 2d",
+                "2:5: only the last entry may have no selector",
+            ),
+            ("keep:\n  - age: soon", "2:10: \"soon\" is not a length of time"),
+            ("keep: []", "1:7: the list is empty"),
+        ] {
+            let error = Config::parse("c.yaml", text).expect_err(text);
+            assert!(error.starts_with(&format!("c.yaml:{words}")), "{error}");
+        }
+    }
+
     /// A job with one more key, on line 3.
     fn job_with(key: &str) -> String {
         format!("scrape_configs:\n  - job_name: a\n    {key}\n    static_configs:\n      - targets: ['h:1']")
@@ -220,7 +252,7 @@ scrape_configs:
                 "basic_auth:\n      username: me\n      password: x\n    authorization:\n      credentials: hunter2",
                 "7:7: authorization and basic_auth exclude each other",
             ),
-            ("tls_config:\n      server_name: x", "4:20: server_name is not read here"),
+            ("tls_config:\n      server_name: x", "4:20: server_name is not supported"),
             ("tls_config:\n      insecure_skip_verify: yes", "4:29: \"yes\" is neither true nor false"),
             ("tls_config:\n      cert_file: x", "4:7: cert_file and key_file belong together"),
             ("file_sd_configs:\n      - files: [a.txt]", "4:17: write a file that ends in .json"),
@@ -235,7 +267,7 @@ scrape_configs:
             ("dns_sd_configs:\n      - names: [a]\n        type: A", "4:9: port is missing"),
             ("dns_sd_configs:\n      - names: [a]\n        port: 70000", "5:15: this is not a port"),
             ("dns_sd_configs:\n      - names: ['a b']", "4:17: \"a b\" is not the name of a host"),
-            ("kubernetes_sd_configs:\n      - role: node", "4:15: the role \"node\" is not read here"),
+            ("kubernetes_sd_configs:\n      - role: node", "4:15: the role \"node\" is not supported"),
             ("kubernetes_sd_configs:\n      - refresh_interval: 1m", "4:9: role is missing"),
             (
                 "kubernetes_sd_configs:\n      - role: pod\n        authorization:\n          credentials: hunter2",
@@ -282,7 +314,7 @@ scrape_configs:
         for (text, message) in [
             ("listen:\n\t- a", "2:1: a tab; YAML indents with spaces"),
             ("intervall: 3s", "1:1: unknown key \"intervall\"; known are listen, store, token_file"),
-            ("listen: a\nlisten: b", "2:1: the key \"listen\" is there twice"),
+            ("listen: a\nlisten: b", "2:1: duplicate key \"listen\""),
             ("flush: soon", "1:8: \"soon\" is not a length of time; write it as 30s, 5m or 7d"),
             ("tenants: maybe", "1:10: \"maybe\" is not true or false"),
             ("flush: [1s]", "1:8: expected a text, found a list"),
@@ -302,8 +334,8 @@ scrape_configs:
                 "3:21: \"../x\" is not the name of a profile",
             ),
             ("store: \"a", "1:8: the text has no closing quote"),
-            ("store: &a b", "1:8: anchors, aliases, tags and multi-line texts are not read here"),
-            ("store: |\n  a", "1:8: anchors, aliases, tags and multi-line texts are not read here"),
+            ("store: &a b", "1:8: anchors, aliases, tags and multi-line texts are not supported"),
+            ("store: |\n  a", "1:8: anchors, aliases, tags and multi-line texts are not supported"),
             ("a", "1:1: expected \"key: value\" or \"- item\""),
             ("listen: a\n  store: b", "2:3: the indentation does not fit the lines above"),
             ("limits:\n    body: 1MiB\n  series: 2", "3:3: the indentation does not fit the lines above"),

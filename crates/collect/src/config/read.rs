@@ -1,9 +1,12 @@
 //! From YAML to a configuration.
 
+use std::time::Duration;
+
 use super::Config;
 use super::job::job;
 use crate::caps::Caps;
-use crate::yaml::{Node, Read, count, duration, entries, list, size, text};
+use crate::keep::Keep;
+use crate::yaml::{Node, Read, Value, count, duration, entries, list, size, text};
 
 pub(super) fn config(node: &Node) -> Read<Config> {
     let mut config = Config::default();
@@ -25,7 +28,7 @@ pub(super) fn config(node: &Node) -> Read<Config> {
             "token_file" => config.token_file = Some(text(value)?.into()),
             "tenants" => config.tenants = flag(value)?,
             "flush" => config.flush = Some(duration(value)?),
-            "keep" => config.keep = Some(duration(value)?),
+            "keep" => (config.keep, config.keep_of) = keep(value)?,
             "max_bytes" => config.max_bytes = Some(size(value)?),
             "limits" => config.limits = limits(value)?,
             _ => config.jobs = list(value)?.iter().map(job).collect::<Read<Vec<_>>>()?,
@@ -42,14 +45,42 @@ fn flag(node: &Node) -> Read<bool> {
     }
 }
 
+/// Reads one length of time for all services, or a list by services.
+fn keep(node: &Node) -> Read<(Option<Duration>, Vec<Keep>)> {
+    let Value::List(items) = &node.value else { return Ok((Some(duration(node)?), Vec::new())) };
+    let Some(last) = items.len().checked_sub(1) else { return Err(node.mistake("the list is empty")) };
+    let (mut all, mut some) = (None, Vec::new());
+    for (at, item) in items.iter().enumerate() {
+        let (mut selector, mut age) = (None, None);
+        for (key, value) in entries(item, &["selector", "age"])? {
+            match key {
+                "selector" => selector = Some(value),
+                _ => age = Some(duration(value)?),
+            }
+        }
+        let age = age.ok_or_else(|| item.mistake("age is missing"))?;
+        match selector {
+            Some(node) => {
+                let keep = Keep::parse(text(node)?, age);
+                some.push(keep.map_err(|error| node.mistake(error.to_string()))?);
+            }
+            None if at == last && all.is_none() => all = Some(age),
+            None => return Err(item.mistake("only the last entry may have no selector")),
+        }
+    }
+    Ok((all, some))
+}
+
 fn limits(node: &Node) -> Read<Caps> {
     let mut caps = Caps::default();
-    let keys = ["body", "profile", "labels", "label_name", "label_value", "series", "services"];
+    let keys = ["body", "profile", "samples", "labels", "label_name", "label_value", "series", "services"];
     for (key, value) in entries(node, &keys)? {
         match key {
             "body" => caps.body = bytes(value)?,
             // A record of the log has room for 16 MiB.
             "profile" => caps.profile = bytes(value)?.min(Caps::default().profile),
+            // A block of more may take too much memory.
+            "samples" => caps.samples = count(value)?.min(Caps::default().samples),
             "labels" => caps.labels = count(value)?,
             "label_name" => caps.label_name = count(value)?,
             "label_value" => caps.label_value = count(value)?,

@@ -156,7 +156,7 @@ fn kubernetes(node: &Node) -> Read<Source> {
 fn pod_role(node: &Node) -> Read<()> {
     match text(node)? {
         "pod" => Ok(()),
-        other => Err(node.mistake(format!("the role {other:?} is not read here; write role: pod"))),
+        other => Err(node.mistake(format!("the role {other:?} is not supported; write role: pod"))),
     }
 }
 

@@ -7,7 +7,7 @@ use super::found::Found;
 use super::groups::{self, Group};
 use crate::labels::LabelSet;
 
-/// A file is at most so long.
+/// The longest file that is read.
 const MAX_FILE: u64 = 8 << 20;
 /// Files of a pattern at most.
 const MAX_FILES: usize = 1000;

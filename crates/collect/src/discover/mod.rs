@@ -21,7 +21,7 @@ pub(crate) use kubernetes::{Kubernetes, Server};
 use crate::labels::LabelSet;
 use crate::outside::Outside;
 
-/// Files are looked at so often, or more often if the configuration says so.
+/// How often files are looked at, unless the configuration says more often.
 const LOOK_AT_FILES: Duration = Duration::from_secs(5);
 
 /// A place that lists targets, and how often it is asked.

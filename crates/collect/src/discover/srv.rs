@@ -6,7 +6,7 @@ const OPT: u16 = 41;
 const INTERNET: u16 = 1;
 /// How long an answer over UDP may be, as we tell the server (RFC 6891).
 const MAX_UDP: u16 = 4096;
-/// Compressed names jump at most so often.
+/// How often a compressed name may jump.
 const MAX_JUMPS: usize = 16;
 const HEADER: usize = 12;
 

@@ -96,7 +96,8 @@ impl Access {
             own = self.tenants_of(site::cookie_token(headers).unwrap_or_default().as_bytes());
         }
         if own.is_empty() {
-            let message = "send a token of the collector: Authorization: Bearer TOKEN, or in a browser open /?token=TOKEN";
+            let message =
+                "a token is required: Authorization: Bearer TOKEN, or in a browser open /?token=TOKEN";
             return Err(Refused::new(401, message));
         }
         choose(&own, wanted.filter(|_| self.has_tenants()))

@@ -10,7 +10,7 @@ use flamelet_remote::receive::gunzip;
 
 use crate::collector::Refused;
 
-/// So much of a body that is too large is read, for the sender to see the answer.
+/// How much of a body that is too large is read, for the sender to see the answer.
 const THROWN_AWAY: usize = 64 << 20;
 
 /// A request whose body was read.
@@ -37,7 +37,7 @@ impl Call {
             }),
             other => {
                 let shown: String = other.chars().take(20).collect();
-                Err(Refused::new(415, format!("the content encoding {shown:?} is not read here; use gzip")))
+                Err(Refused::new(415, format!("the content encoding {shown:?} is not supported; use gzip")))
             }
         }
     }
@@ -53,7 +53,7 @@ pub(super) fn text_of(headers: &HeaderMap, name: impl header::AsHeaderName) -> &
 pub(super) async fn read_body(mut body: Body, most: usize) -> Result<Vec<u8>, Refused> {
     let (mut bytes, mut length) = (Vec::new(), 0);
     while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
-        let frame = frame.map_err(|error| Refused::new(400, format!("the body is not whole: {error}")))?;
+        let frame = frame.map_err(|error| Refused::new(400, format!("the body is incomplete: {error}")))?;
         let data = frame.data_ref().map_or(&[][..], |data| &data[..]);
         length += data.len();
         if length <= most {

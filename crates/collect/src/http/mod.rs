@@ -5,14 +5,13 @@ mod answer;
 mod ask;
 mod call;
 mod dialect;
+mod listen;
 mod pages;
 mod receive;
 
 pub use access::Access;
 
-use std::future::IntoFuture;
 use std::net::TcpListener;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +24,7 @@ use tokio::sync::Semaphore;
 use self::answer::{response, text};
 use self::call::{Call, is_of_another_site, read_body, text_of};
 use self::dialect::Dialect;
+use self::listen::{Connections, listen};
 use crate::collector::{Collector, Refused};
 use crate::site;
 use crate::tenant::Tenant;
@@ -37,10 +37,12 @@ const BODY_TIME: Duration = Duration::from_secs(60);
 /// Bodies that are held at once, and how long others wait for their turn.
 const BODIES: usize = 32;
 const TURN: Duration = Duration::from_secs(30);
-/// Requests that are worked on at once; others wait. Each may take 128 MiB for a profile, or 512 MiB for a query.
-const AT_ONCE: usize = 4;
-/// So often it is asked whether to stop.
-const LOOK: Duration = Duration::from_millis(100);
+/// Profiles that are received at once, each of which may take 128 MiB, and questions that are answered at once, each of
+/// which may take 512 MiB. Others wait.
+const SENDING: usize = 4;
+const ASKING: usize = 3;
+/// Connections at once, and how long the head of a request may take.
+const CONNECTIONS: Connections = Connections { most: 1024, head: Duration::from_secs(10) };
 
 struct Server {
     tenants: Arc<Tenants>,
@@ -48,8 +50,26 @@ struct Server {
     /// Only this machine can reach it, and needs no token. Then a page of another site must not either, by a name of its own
     /// for this address (DNS rebinding).
     is_private: bool,
+    sending: Lane,
+    asking: Lane,
+}
+
+/// Requests of one kind. Those who send do not keep those who ask waiting, nor the other way round.
+struct Lane {
     reading: Semaphore,
     at_once: Semaphore,
+}
+
+impl Lane {
+    fn new(at_once: usize) -> Self {
+        Self { reading: Semaphore::new(BODIES), at_once: Semaphore::new(at_once) }
+    }
+}
+
+impl Server {
+    fn lane(&self, path: &str) -> &Lane {
+        if receive::is_receiving(path) { &self.sending } else { &self.asking }
+    }
 }
 
 /// Serves until `is_over` returns true.
@@ -60,20 +80,15 @@ pub fn serve(
     is_over: impl Fn() -> bool,
 ) -> std::io::Result<()> {
     listener.set_nonblocking(true)?;
-    let (reading, at_once) = (Semaphore::new(BODIES), Semaphore::new(AT_ONCE));
+    let (sending, asking) = (Lane::new(SENDING), Lane::new(ASKING));
     let is_private = listener.local_addr()?.ip().is_loopback() && access.is_open();
-    let server = Arc::new(Server { tenants, access, is_private, reading, at_once });
+    let server = Arc::new(Server { tenants, access, is_private, sending, asking });
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let router = pages::router(&server).fallback(move |request: Request| handle(server.clone(), request));
-        let mut serving = pin!(axum::serve(listener, router).into_future());
-        while !is_over() {
-            if let Ok(outcome) = tokio::time::timeout(LOOK, &mut serving).await {
-                return outcome;
-            }
-        }
-        Ok(())
+        listen(listener, router, CONNECTIONS, is_over).await;
+        Ok::<_, std::io::Error>(())
     })?;
     runtime.shutdown_timeout(Duration::from_secs(10));
     Ok(())
@@ -88,7 +103,8 @@ async fn handle(server: Arc<Server>, request: Request) -> Response {
     }
     let content_type = text_of(request.headers(), header::CONTENT_TYPE);
     let dialect = Dialect::of(request.version(), request.uri().path(), content_type);
-    let Ok(Ok(_turn)) = tokio::time::timeout(TURN, server.reading.acquire()).await else {
+    let lane = server.lane(request.uri().path());
+    let Ok(Ok(_turn)) = tokio::time::timeout(TURN, lane.reading.acquire()).await else {
         return dialect.refusal(&Refused::new(429, "too many requests at once; send it again later"));
     };
     let answer = match admitted(&server, request).await {
@@ -104,7 +120,7 @@ async fn answered(
     call: Call,
     tenant: Option<Tenant>,
 ) -> Result<Response, Refused> {
-    let Ok(_permit) = server.at_once.acquire().await else {
+    let Ok(_permit) = server.lane(&call.path).at_once.acquire().await else {
         return Err(Refused::new(503, "the collector is stopping"));
     };
     let work = server.clone();

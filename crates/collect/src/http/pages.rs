@@ -50,7 +50,7 @@ async fn show(server: Arc<Server>, request: Request, next: Next) -> Response {
     if let Err(refused) = allowed.and_then(|_| check_site(request.method(), &path, request.headers())) {
         return Dialect::Plain.refusal(&refused);
     }
-    let Ok(_permit) = server.at_once.acquire().await else {
+    let Ok(_permit) = server.asking.at_once.acquire().await else {
         return Dialect::Plain.refusal(&Refused::new(503, "the collector is stopping"));
     };
     next.run(request).await

@@ -36,6 +36,7 @@ const MILLISECOND: i64 = 1_000_000;
 pub(crate) fn services(reader: &Reader, from: Option<&str>, now: i64, has_viewer: bool) -> Result<String> {
     let from = from.unwrap_or(RANGES[0].0);
     let span = (moment::parse(from, now)?, now);
+    let reader = &reader.with_logs(&flamelet_profile::Budget::new(READING))?;
     let mut rows = Vec::new();
     for service in reader.services(&flamelet_profile::Budget::new(READING))? {
         let course = course_within(reader, &service, span, BARS, READING)?;

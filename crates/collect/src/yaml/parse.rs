@@ -165,7 +165,7 @@ fn map(rows: &mut Vec<Row>, indent: usize, depth: usize) -> Result<Vec<(Node, No
             return Err(row.mistake("expected \"key: value\" or \"- item\""));
         };
         if !names.insert(key.to_owned()) {
-            return Err(row.mistake(format!("the key {key:?} is there twice")));
+            return Err(row.mistake(format!("duplicate key {key:?}")));
         }
         let key = Node { line: row.line, column: indent + 1, value: Value::Text(key.to_owned()) };
         rows.pop();
@@ -225,9 +225,9 @@ fn scalar(text: &str, line: usize, column: usize) -> Result<Node, Mistake> {
     }
     if text.starts_with(['{', '&', '*', '!', '|', '>', '%', '@', '`']) {
         let message = if text.starts_with('{') {
-            "keys in braces are not read here; write each on a line of its own"
+            "keys in braces are not supported; write each on a line of its own"
         } else {
-            "anchors, aliases, tags and multi-line texts are not read here"
+            "anchors, aliases, tags and multi-line texts are not supported"
         };
         return Err(place.mistake(message));
     }
@@ -237,7 +237,7 @@ fn scalar(text: &str, line: usize, column: usize) -> Result<Node, Mistake> {
     };
     match quoted('"').or_else(|| quoted('\'')) {
         Some(Some(inner)) if inner.contains('\\') && text.starts_with('"') => {
-            Err(place.mistake("backslashes in double quotes are not read here; use single quotes"))
+            Err(place.mistake("backslashes in double quotes are not supported; use single quotes"))
         }
         Some(Some(inner)) => Ok(Node { value: Value::Text(inner), ..place }),
         Some(None) => Err(place.mistake("the text has no closing quote")),

@@ -1,7 +1,9 @@
-//! A block in the folder is input: a damaged or a wrong one is left out with a note, and takes bounded memory.
+//! What is sent, and a block in the folder, is input. A profile that no block has room for is refused; a damaged or a
+//! wrong block is left out with a note, and takes bounded memory.
 
-use flamelet_collect::{Query, Reader};
-use flamelet_profile::{Budget, Limits};
+use flamelet_collect::{FleetPast, Offered, Query, Reader};
+use flamelet_profile::{Budget, LabelSetId, Limits, Line, Profile, ProfileBuilder};
+use flamelet_view::Past;
 
 use crate::support::{HOUR, Site, T0, cpu, offered, totals};
 
@@ -39,6 +41,23 @@ fn a_changed_file_is_left_out_with_a_note() {
         assert_eq!(total, 3, "{name}: the other hour is there");
         assert!(notes.len() == 1 && notes[0].contains("checksum"), "{notes:?}");
     }
+}
+
+#[test]
+fn the_viewer_says_what_is_missing() {
+    let site = with_blocks();
+    let shown = || {
+        let past = FleetPast::new(Reader::open(site.path()).expect("opened"), Limits::SERVICE);
+        past.range(T0 / 1_000_000, (T0 + 2 * HOUR) / 1_000_000).expect("a profile")
+    };
+    let whole = shown();
+    assert!(!whole.name.contains("incomplete") && whole.profile.comments().count() == 0, "{}", whole.name);
+    let is_first = |name: &String| name.contains("T10/") && name.ends_with("series.parquet");
+    let name = site.files().into_iter().find(is_first).expect("one");
+    std::fs::write(site.path().join(name), b"nonsense").expect("written");
+    let part = shown();
+    assert!(part.name.contains("incomplete") && part.name.contains("checksum"), "{}", part.name);
+    assert_eq!((totals(&part.profile).0, part.profile.comments().count()), (3, 1));
 }
 
 #[test]
@@ -82,4 +101,97 @@ fn a_small_budget_is_kept() {
     let reader = Reader::open(site.path()).expect("opened");
     let query = Query::new("checkout", "process_cpu", T0, T0 + 2 * HOUR);
     assert!(reader.profile(&query, &Budget::new(Limits::of_memory(4000))).is_err());
+}
+
+/// Returns a profile of this many samples, each with a label of its own.
+fn labelled(time: i64, samples: usize, name: &str, value: impl Fn(usize) -> String) -> Profile {
+    let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
+    builder.header_mut().time_nanos = time;
+    let frame = builder.named_frame("main");
+    let stack = builder.stack(&[frame]);
+    for at in 0..samples {
+        let label = builder.text_label(name, &value(at));
+        let labels = builder.labels(&[label]);
+        builder.sample(stack, labels, &[1, 10]);
+    }
+    builder.finish()
+}
+
+/// Returns a profile whose locations share one long name, which takes little room in a file.
+fn one_long_name(first: u64, locations: u64, length: usize) -> Profile {
+    let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
+    builder.header_mut().time_nanos = T0;
+    let function = Some(builder.named_function(&"x".repeat(length), ""));
+    for at in first..first + locations {
+        let location = builder.location(None, at + 1, &[Line { function, line: at as i64, column: 0 }]);
+        let stack = builder.stack(&[location]);
+        builder.sample(stack, LabelSetId::EMPTY, &[1, 10]);
+    }
+    builder.finish()
+}
+
+#[test]
+fn a_profile_that_no_block_has_room_for_is_refused() {
+    let site = Site::new();
+    let collector = site.open();
+    let long = "f".repeat(1 << 20);
+    for (profile, status, words) in [
+        (labelled(T0, 1, "trace_id", |_| long.clone()), 400, "the trace_id of a sample has 1048576 bytes"),
+        (labelled(T0, 1, "span_id", |_| "0".repeat(65)), 400, "the span_id of a sample has 65 bytes"),
+        (cpu(T0, &vec![("main", 1); 65_537]), 413, "limits.samples"),
+        (one_long_name(0, 300, 1 << 20), 413, "more than 32 MiB for the texts"),
+    ] {
+        let refused = collector.accept(&offered("evil", &[], &profile)).expect_err(words);
+        assert!(refused.status == status && refused.message.contains(words), "{refused:?}");
+    }
+    collector
+        .accept(&offered("good", &[], &labelled(T0, 100, "trace_id", |at| format!("{at:064}"))))
+        .expect("kept");
+    collector.accept(&offered("good", &[], &cpu(T0 + 1000, &[("main", 3)]))).expect("kept");
+    collector.maintain();
+    assert_eq!(site.total("good", T0, T0 + HOUR), Some((103, 1030)));
+    assert!(site.files().iter().all(|name| !name.ends_with(".log")), "{:?}", site.files());
+}
+
+#[test]
+fn profiles_that_are_too_large_together_become_several_blocks() {
+    let site = Site::new();
+    let collector = site.open();
+    // Each takes 30 MiB of names in a block, and all are in one log.
+    for at in 0..10 {
+        let mut profile = one_long_name(30 * at as u64, 30, 1 << 20);
+        profile.header.time_nanos = T0 + at * 1000;
+        collector.accept(&offered("large", &[], &profile)).expect("accepted");
+    }
+    collector.accept(&offered("small", &[], &cpu(T0, &[("main", 3)]))).expect("accepted");
+    collector.maintain();
+    assert_eq!(site.total("small", T0, T0 + HOUR), Some((3, 30)));
+    let manifests = site
+        .files()
+        .iter()
+        .filter(|name| name.starts_with("blocks/large") && name.ends_with(".json"))
+        .count();
+    assert!(manifests > 1, "{:?}", site.files());
+    assert!(site.files().iter().all(|name| !name.ends_with(".log")), "{:?}", site.files());
+}
+
+#[test]
+fn a_type_with_a_colon_is_found() {
+    let site = Site::new();
+    let collector = site.open();
+    let mut builder = ProfileBuilder::new(&[("sched:sched_switch", "a:b")]);
+    builder.set_period("sched:sched_switch", "c:d", 1);
+    builder.header_mut().time_nanos = T0;
+    let frame = builder.named_frame("main");
+    let stack = builder.stack(&[frame]);
+    builder.sample(stack, LabelSetId::EMPTY, &[7]);
+    let offer = Offered { name: Some("switches".into()), ..offered("checkout", &[], &builder.finish()) };
+    collector.accept(&offer).expect("accepted");
+    for when in ["in the log", "in a block"] {
+        let profile = site.profile("checkout", "switches", T0, T0 + HOUR).expect(when);
+        let value = profile.sample_types()[0];
+        assert_eq!((profile.string(value.kind), profile.string(value.unit)), ("sched_sched_switch", "a_b"));
+        assert_eq!(profile.total(0), 7, "{when}");
+        collector.maintain();
+    }
 }

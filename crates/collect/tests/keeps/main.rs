@@ -5,13 +5,17 @@ mod crashes;
 mod formats;
 mod hostile;
 mod memory;
+#[cfg(unix)]
+mod private;
+mod races;
 mod refusals;
 mod scrapes;
+mod serving;
 mod shared;
 mod sql;
 mod support;
 
-use flamelet_collect::{Query, Reader};
+use flamelet_collect::{Collector, Keep, Query, Reader};
 use flamelet_profile::{Budget, Limits};
 
 use support::{HOUR, Site, T0, cpu, heap, totals};
@@ -144,9 +148,87 @@ fn what_is_too_old_or_too_much_is_removed() {
     drop(site.open_with(options));
     assert_eq!(site.total("checkout", T0, T0 + 3 * HOUR), Some((5, 50)), "the oldest hour is gone");
     let mut options = site.options();
-    options.keep = std::time::Duration::from_secs(3600);
+    options.keep = std::time::Duration::from_secs(4 * 3600);
+    options.doubt = std::time::Duration::ZERO;
     drop(site.open_with(options));
     assert!(site.files().iter().all(|name| !name.ends_with("parquet")), "{:?}", site.files());
+}
+
+#[test]
+fn a_wrong_clock_does_not_remove_everything() {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+    let now = i64::try_from(now.as_nanos()).expect("not far in the future");
+    let site = Site::new();
+    {
+        let collector = site.open();
+        for time in [T0, T0 + HOUR] {
+            collector
+                .accept(&support::offered("checkout", &[], &cpu(time, &[("main", 1)])))
+                .expect("accepted");
+        }
+        collector.maintain();
+    }
+    let mut options = site.options();
+    options.keep = std::time::Duration::from_secs(4 * 3600);
+    let notes = support::Noting::default();
+    let collector = Collector::open(options, Box::new(notes.clone())).expect("opened");
+    // For all that is known, it is ten years later; a profile of now changes nothing.
+    collector.accept(&support::offered("checkout", &[], &cpu(now, &[("main", 1)]))).expect("accepted");
+    for _ in 0..2 {
+        collector.maintain();
+    }
+    assert_eq!(site.total("checkout", T0, T0 + 2 * HOUR), Some((2, 20)));
+    let told = notes.all();
+    assert!(told.len() == 1 && told[0].contains("no profiles are removed by age"), "{told:?}");
+    // With profiles of another hour, the time is believed.
+    collector.accept(&support::offered("checkout", &[], &cpu(now - HOUR, &[("main", 1)]))).expect("accepted");
+    collector.maintain();
+    assert_eq!(site.total("checkout", T0, T0 + 2 * HOUR), None);
+    assert_eq!(site.total("checkout", now - 2 * HOUR, now + HOUR), Some((2, 20)));
+}
+
+#[test]
+fn services_are_kept_for_different_times() {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+    let now = i64::try_from(now.as_nanos()).expect("not far in the future");
+    let site = Site::new();
+    let collector = site.open();
+    for service in ["checkout", "test-1"] {
+        for hours in [0, 1, 5] {
+            let profile = cpu(now - hours * HOUR, &[("main", 1)]);
+            collector.accept(&support::offered(service, &[], &profile)).expect("accepted");
+        }
+    }
+    collector.maintain();
+    drop(collector);
+    let mut options = site.options();
+    let keep = std::time::Duration::from_secs(3 * 3600);
+    options.keep_of = vec![Keep::parse("{service_name=~\"test-.*\"}", keep).expect("read")];
+    let collector = site.open_with(options);
+    let count = |service: &str| site.total(service, now - 24 * HOUR, now + HOUR).map(|totals| totals.0);
+    assert_eq!((count("checkout"), count("test-1")), (Some(3), Some(2)));
+    let old = cpu(now - 6 * HOUR, &[("main", 1)]);
+    let refused = collector.accept(&support::offered("test-1", &[], &old)).expect_err("too old");
+    assert!(refused.message.contains("are kept for 0.125 days"), "{refused:?}");
+    collector.accept(&support::offered("checkout", &[], &old)).expect("accepted");
+}
+
+#[test]
+fn blocks_are_due_when_the_log_is_large() {
+    let site = Site::new();
+    let mut options = site.options();
+    options.max_log = 2000;
+    let collector = site.open_with(options);
+    let mut sent = 0;
+    while !collector.is_due() {
+        assert!(sent < 100, "a log of {sent} profiles is large enough");
+        let profile = cpu(T0 + sent * 1000, &[("main", 1)]);
+        collector.accept(&support::offered("checkout", &[], &profile)).expect("accepted");
+        sent += 1;
+    }
+    assert!(sent > 1, "one is not enough");
+    collector.maintain();
+    assert!(!collector.is_due());
 }
 
 #[test]
@@ -154,12 +236,9 @@ fn there_is_one_writer_and_any_number_of_readers() {
     let site = Site::new();
     let collector = site.open();
     collector.accept(&support::offered("checkout", &[], &cpu(T0, &[("main", 3)]))).expect("accepted");
-    let error = flamelet_collect::Collector::open(site.options(), Box::new(support::Nowhere))
-        .map(drop)
-        .expect_err("locked");
+    let error = Collector::open(site.options(), Box::new(support::Nowhere)).map(drop).expect_err("locked");
     assert!(error.to_string().contains("another collector writes here"), "{error}");
-    let reader = flamelet_collect::Collector::open_read_only(site.options(), Box::new(support::Nowhere))
-        .expect("opened");
+    let reader = Collector::open_read_only(site.options(), Box::new(support::Nowhere)).expect("opened");
     let refused =
         reader.accept(&support::offered("checkout", &[], &cpu(T0, &[("main", 3)]))).expect_err("refused");
     assert_eq!(refused.status, 405);

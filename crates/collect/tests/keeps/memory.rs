@@ -1,7 +1,9 @@
 //! A bucket in memory, whose answers can be lost, late and wrong in the ways that those of real ones are.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use flamelet_collect::{Listing, Store};
 use flamelet_profile::{Error, ErrorKind, Result};
@@ -12,6 +14,8 @@ type Hook = Box<dyn FnOnce() + Send>;
 #[derive(Default)]
 pub(crate) struct Bucket {
     files: Mutex<BTreeMap<String, Vec<u8>>>,
+    /// How far its clock is ahead of the machines', in nanoseconds.
+    pub(crate) ahead: AtomicI64,
     /// The paths that were there after each change.
     past: Mutex<Vec<BTreeSet<String>>>,
 }
@@ -181,6 +185,14 @@ impl Store for Client {
 
     fn delete(&self, path: &str) -> Result<()> {
         self.change(|files| drop(files.remove(path)))
+    }
+
+    fn time(&self) -> Result<Option<i64>> {
+        self.call(|bucket| {
+            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            let now = i64::try_from(since.as_nanos()).unwrap_or(i64::MAX);
+            Ok(Some(now + bucket.ahead.load(Ordering::SeqCst)))
+        })
     }
 
     fn is_shared(&self) -> bool {

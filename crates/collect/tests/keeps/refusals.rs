@@ -2,7 +2,7 @@
 
 use flamelet_collect::{Caps, Offered};
 
-use crate::support::{HOUR, Site, T0, cpu, offered};
+use crate::support::{HOUR, Site, T0, cpu, heap, offered};
 
 fn refused(site: &Site, caps: Caps, offer: &Offered) -> (u16, String) {
     let mut options = site.options();
@@ -68,4 +68,29 @@ fn a_bomb_is_not_unpacked() {
     let bomb = Offered { service: "checkout".into(), bytes, ..Offered::default() };
     let (status, message) = refused(&site, Caps::default(), &bomb);
     assert!(status == 413 && message.contains("limits.profile"), "{status} {message}");
+}
+
+#[test]
+fn totals_that_were_refused_are_counted_when_they_are_sent_again() {
+    let site = Site::new();
+    let mut options = site.options();
+    options.caps.series = 1;
+    let collector = site.open_with(options);
+    let send = |at: i64, allocated: i64| {
+        let offer = offered("checkout", &[], &heap(T0 + at * 1000, allocated, 10));
+        collector.accept(&Offered { is_delta: false, ..offer })
+    };
+    collector.accept(&offered("checkout", &[("zone", "b")], &cpu(T0, &[("main", 1)]))).expect("accepted");
+    for _ in 0..2 {
+        // The only series of the hour is taken: 429.
+        assert_eq!(send(0, 100).expect_err("refused").status, 429);
+    }
+    // In the next hour there is room.
+    let hour = HOUR / 1000;
+    send(hour, 100).expect("the first one");
+    send(hour + 2, 130).expect("accepted");
+    send(hour + 1, 110).expect("late");
+    send(hour + 3, 131).expect("accepted");
+    let profile = site.profile("checkout", "memory", T0, T0 + 2 * HOUR).expect("a profile");
+    assert_eq!((profile.total(0), profile.total(1)), (31, 10));
 }

@@ -4,6 +4,7 @@
 //! Profile number `n` has `10^n` samples, so each digit of a total says how often one profile was counted.
 
 use std::net::IpAddr;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use flamelet_collect::{Collector, Options, Outside, Query, Reader, Refused, Requ
 use flamelet_profile::{Budget, Error, Limits, Profile, Result};
 
 use crate::memory::{Bucket, Client, Fault};
-use crate::support::{HOUR, T0, cpu, offered, totals};
+use crate::support::{HOUR, Noting, T0, cpu, offered, totals};
 
 /// Tells nobody.
 struct Silent;
@@ -268,6 +269,32 @@ fn many_collectors_at_once_with_a_bucket_that_fails_now_and_then() {
 }
 
 #[test]
+fn a_reader_finds_everything_when_an_hour_is_merged_at_any_step() {
+    let steps = (0..).take_while(|&step| {
+        let bucket = Arc::new(Bucket::default());
+        let machine = Machine::new(&bucket);
+        let collector = machine.start();
+        for number in 0..2 {
+            accept(&collector, [number]);
+            collector.maintain();
+        }
+        accept(&collector, [2]);
+        let client = bucket.client();
+        // The log becomes a block, which is merged with the others, and these are removed at once.
+        client.plan(step, None, Some(Box::new(move || collector.maintain())));
+        let reader = Reader::open_shared(client.clone()).expect("opened");
+        let query = Query::new("checkout", "process_cpu", T0, T0 + HOUR);
+        let (profile, notes) = reader.profile(&query, &Budget::new(Limits::SERVICE)).expect("read");
+        let total = profile.map_or(0, |profile| totals(&profile).0);
+        assert!(matches!(total, 11 | 111), "step {step}: {total}, {notes:?}");
+        assert_eq!(notes, Vec::<String>::new(), "step {step}");
+        !client.is_waiting()
+    });
+    let steps = steps.count();
+    assert!(steps > 5, "{steps} steps");
+}
+
+#[test]
 fn a_bucket_that_does_not_answer_stops_nobody_from_accepting() {
     let bucket = Arc::new(Bucket::default());
     let machine = Machine::new(&bucket);
@@ -345,6 +372,14 @@ fn an_hour_that_is_too_old_leaves_nothing_behind() {
     }
     let mut options = Options::shared(machine.disk.path());
     options.keep = Duration::from_secs(3600);
+    // A machine whose clock is ten years ahead of the bucket's.
+    let before = bucket.paths();
+    bucket.ahead.store(-10 * 365 * 24 * HOUR, Ordering::SeqCst);
+    let notes = Noting::default();
+    drop(Collector::open_shared(bucket.client(), options.clone(), Box::new(notes.clone())).expect("started"));
+    assert_eq!(bucket.paths(), before, "nothing is removed");
+    assert!(notes.all()[0].contains("5256000 minutes apart"), "{:?}", notes.all());
+    bucket.ahead.store(0, Ordering::SeqCst);
     drop(Collector::open_shared(bucket.client(), options, Box::new(Silent)).expect("started"));
     assert_eq!(bucket.paths(), ["flamelet-collect.json"]);
 }

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use flamelet_collect::{Collector, Offered, Options, Outside, Query, Reader, Request, Resource};
@@ -37,6 +38,42 @@ impl Outside for Nowhere {
 
     fn note(&self, message: &str) {
         panic!("unexpected: {message}");
+    }
+}
+
+/// Like [`Nowhere`], and remembers what the user is told.
+#[derive(Clone, Default)]
+pub(crate) struct Noting(Arc<Mutex<Vec<String>>>);
+
+impl Noting {
+    pub(crate) fn all(&self) -> Vec<String> {
+        self.0.lock().expect("no panic").clone()
+    }
+}
+
+impl Outside for Noting {
+    fn read(&self, bytes: &[u8], limits: Limits) -> Result<Profile> {
+        Nowhere.read(bytes, limits)
+    }
+
+    fn read_otlp(&self, bytes: &[u8], is_json: bool, limits: Limits) -> Result<Vec<Resource>> {
+        Nowhere.read_otlp(bytes, is_json, limits)
+    }
+
+    fn fetch(&self, request: &Request<'_>) -> std::result::Result<Vec<u8>, String> {
+        Nowhere.fetch(request)
+    }
+
+    fn resolve(&self, host: &str) -> std::result::Result<Vec<IpAddr>, String> {
+        Nowhere.resolve(host)
+    }
+
+    fn ask_name_server(&self, question: &[u8]) -> std::result::Result<Vec<u8>, String> {
+        Nowhere.ask_name_server(question)
+    }
+
+    fn note(&self, message: &str) {
+        self.0.lock().expect("no panic").push(message.to_owned());
     }
 }
 

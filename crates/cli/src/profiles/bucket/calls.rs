@@ -1,6 +1,8 @@
 //! Blocking calls to a bucket.
 
+use std::collections::hash_map::RandomState;
 use std::future::Future;
+use std::hash::{BuildHasher, Hasher};
 use std::sync::{Arc, OnceLock, mpsc};
 
 use flamelet_collect::{Listing, Store};
@@ -118,6 +120,17 @@ impl Store for Bucket {
         }
     }
 
+    /// A file that was just written has the time of the bucket.
+    fn time(&self) -> flamelet_profile::Result<Option<i64>> {
+        let random = RandomState::new().build_hasher().finish();
+        let path = format!("clock/{random:016x}");
+        self.create(&path, b"clock")?;
+        let (store, place) = (self.store.clone(), self.path(&path)?);
+        let found = self.call(&path, async move { store.head(&place).await });
+        self.delete(&path)?;
+        Ok(found?.last_modified.timestamp_nanos_opt())
+    }
+
     fn is_shared(&self) -> bool {
         true
     }
@@ -147,6 +160,8 @@ mod tests {
         assert_eq!(bucket.list("a%2fb").expect("listed").folders, ["c"]);
         assert_eq!(bucket.list("a%2fb/c").expect("listed").files, ["d"]);
         assert_eq!(bucket.list("x").expect("listed"), Listing::default());
+        assert!(bucket.time().expect("answered").is_some_and(|time| time > 1_700_000_000_000_000_000));
+        assert_eq!(bucket.list("clock").expect("listed"), Listing::default(), "nothing is left");
         bucket.delete("a%2fb/c/d").expect("deleted");
         bucket.delete("a%2fb/c/d").expect("nothing to delete");
     }

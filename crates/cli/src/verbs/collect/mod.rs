@@ -7,6 +7,7 @@ mod sql;
 pub(super) mod usage;
 
 use std::net::TcpListener;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -76,7 +77,7 @@ struct CollectArgs {
     /// Requests must bring one of the tokens in this file, one a line, each behind the name of its tenant if it has one
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     token_file: Option<PathBuf>,
-    /// Write blocks so often; until then profiles are in the log, which SQL engines do not see [default: 5m]
+    /// How often blocks are written; until then profiles are in the log, which SQL engines do not see [default: 5m]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     flush: Option<Duration>,
     /// How long profiles are kept [default: 7d]
@@ -190,6 +191,7 @@ impl Plan {
         options.caps = config.limits;
         options.flush = args.flush.or(config.flush).unwrap_or(options.flush);
         options.keep = args.keep.or(config.keep).unwrap_or(options.keep);
+        options.keep_of = config.keep_of;
         options.max_bytes = args.max_bytes.or(config.max_bytes).unwrap_or(options.max_bytes);
         let access = match args.token_file.as_ref().or(config.token_file.as_ref()) {
             None => Access::open(config.tenants),
@@ -277,11 +279,11 @@ fn tokens(path: &PathBuf) -> Result<Access> {
     Access::parse(&text).map_err(|why| Failure::new(format!("{}: {why}", path.display())))
 }
 
-/// The first blocks of a new store are made so early, the next ones at twice the time, up to `--flush`: whoever tries it
-/// with SQL does not wait for minutes.
+/// When the first blocks of a new store are made; the next ones at twice the time, up to `--flush`. Whoever tries it with
+/// SQL does not wait for minutes.
 const FIRST_FLUSH: Duration = Duration::from_secs(5);
 
-/// Starts a thread that makes blocks so often.
+/// Starts a thread that makes blocks at this interval, and when very much was accepted.
 fn start_upkeep(
     tenants: &Arc<Tenants>,
     every: Duration,
@@ -295,8 +297,16 @@ fn start_upkeep(
             std::thread::park_timeout(
                 next.saturating_duration_since(Instant::now()).min(Duration::from_secs(1)),
             );
-            if Instant::now() >= next {
-                tenants.maintain();
+            let is_due = Instant::now() >= next;
+            // A bug must not end it: without it, the log grows until the disk is full.
+            let outcome = catch_unwind(AssertUnwindSafe(|| match is_due {
+                true => tenants.maintain(),
+                false => tenants.maintain_due(),
+            }));
+            if outcome.is_err() {
+                note!("Making blocks failed (a bug in flamelet); it is tried again.");
+            }
+            if is_due || outcome.is_err() {
                 pause = (pause * 2).min(every);
                 next = Instant::now() + pause;
             }

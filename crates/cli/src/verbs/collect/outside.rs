@@ -41,6 +41,8 @@ impl Outside for Command {
             tls_key: request.tls.key_file.clone(),
             insecure: request.tls.insecure_skip_verify,
             advice: Advice::Configuration,
+            // A service that is scraped must not choose what the collector asks for.
+            follows_no_redirects: true,
             ..FetchOptions::default()
         };
         fetch::get_exactly(request.url, &options).map_err(|failure| failure.to_string())
@@ -57,5 +59,41 @@ impl Outside for Command {
 
     fn note(&self, message: &str) {
         note!("{message}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flamelet_collect::Tls;
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
+    #[test]
+    fn a_scraped_service_cannot_send_the_collector_elsewhere() {
+        let bind = || TcpListener::bind("127.0.0.1:0").expect("a port");
+        let (service, elsewhere) = (bind(), bind());
+        let target = elsewhere.local_addr().expect("bound");
+        let url = format!("http://{}/debug/pprof/heap", service.local_addr().expect("bound"));
+        let answering = std::thread::spawn(move || {
+            let (mut stream, _) = service.accept().expect("asked");
+            let _ = stream.read(&mut [0; 4096]);
+            let head = format!(
+                "HTTP/1.1 302 Found\r\nLocation: http://{target}/secret\r\nContent-Length: 0\r\n\r\n"
+            );
+            stream.write_all(head.as_bytes()).expect("answered");
+        });
+        let request = Request {
+            url: &url,
+            wait: std::time::Duration::from_secs(60),
+            most: 1 << 20,
+            headers: &[],
+            tls: &Tls::default(),
+        };
+        let error = Command.fetch(&request).expect_err("a redirection is no profile");
+        assert!(error.contains("302"), "{error}");
+        answering.join().expect("no panic");
+        elsewhere.set_nonblocking(true).expect("set");
+        assert!(elsewhere.accept().is_err(), "nobody was asked there");
     }
 }

@@ -3,6 +3,7 @@
 mod form;
 mod ingest;
 mod otlp;
+mod outcome;
 mod parca;
 mod pyroscope;
 

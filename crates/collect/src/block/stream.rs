@@ -1,0 +1,103 @@
+//! A block that is read: its samples a number of rows at a time, so that a block of any size takes little memory.
+
+use std::collections::HashSet;
+
+use flamelet_profile::budget::{Loan, hash_entry};
+use flamelet_profile::{Budget, Result};
+use rustc_hash::FxBuildHasher;
+
+use super::files::{misfit, read_tables};
+use super::samples::SampleReader;
+use super::tables::{Row, Tables};
+
+/// Rows of one series and moment are kept together up to this number.
+const TOGETHER: usize = 65_536;
+
+/// Decides by the first and last series and time of a group of rows whether it has to be read.
+pub(crate) type WantsGroup<'a> = dyn Fn((u128, u128), (i64, i64)) -> bool + 'a;
+
+/// A block that is being read.
+pub(crate) struct Block {
+    /// All tables except the samples.
+    pub(crate) tables: Tables,
+    tables_loan: Loan,
+    /// What rows may refer to.
+    series: HashSet<u128, FxBuildHasher>,
+    stacks: HashSet<u128, FxBuildHasher>,
+    samples: SampleReader,
+    /// Rows that come with the next ones.
+    rest: Vec<Row>,
+    rest_loan: Loan,
+    is_over: bool,
+    _loan: Loan,
+}
+
+impl Block {
+    /// Opens a block, given its files in the order of [`super::NAMES`]; those of the first format have no profiles.
+    pub(crate) fn open(files: [Vec<u8>; 4], has_profiles: bool, budget: &Budget) -> Result<Self> {
+        let mut loan = budget.lend(files[0].len())?;
+        let [samples, stacks, locations, series] = files;
+        // These are freed when they are decoded.
+        let packed = budget.lend(stacks.len() + locations.len() + series.len())?;
+        let mut tables_loan = budget.lend(0)?;
+        let tables = read_tables([stacks, locations, series], budget, &mut tables_loan)?;
+        drop(packed);
+        loan.add((tables.stacks.len() + tables.series.len()) * hash_entry(size_of::<u128>()))?;
+        Ok(Self {
+            series: tables.series.iter().map(|(hash, _)| *hash).collect(),
+            stacks: tables.stacks.iter().map(|(hash, _)| *hash).collect(),
+            tables,
+            tables_loan,
+            samples: SampleReader::open(samples, has_profiles)?,
+            rest: Vec::new(),
+            rest_loan: budget.lend(0)?,
+            is_over: false,
+            _loan: loan,
+        })
+    }
+
+    /// Takes the tables out, with what is charged for them.
+    pub(crate) fn take_tables(&mut self, budget: &Budget) -> Result<(Tables, Loan)> {
+        let loan = std::mem::replace(&mut self.tables_loan, budget.lend(0)?);
+        Ok((std::mem::take(&mut self.tables), loan))
+    }
+
+    /// Returns the next rows, about `most`; none at the end. Rows of one series and moment come together. What the rows
+    /// take is added to the loan.
+    pub(crate) fn next(
+        &mut self,
+        most: usize,
+        wants_group: &WantsGroup<'_>,
+        budget: &Budget,
+        loan: &mut Loan,
+    ) -> Result<Vec<Row>> {
+        loan.add(size_of_val(&*self.rest))?;
+        let mut rows = std::mem::take(&mut self.rest);
+        self.rest_loan = budget.lend(0)?;
+        while !self.is_over {
+            let more = self.samples.next(most, wants_group, budget, loan)?;
+            self.is_over = more.is_empty();
+            self.check(&more)?;
+            rows.extend(more);
+            let last = rows.last().map(|row| (row.series, row.time));
+            let is_of_last = |row: &Row| Some((row.series, row.time)) == last;
+            let whole = rows.iter().rposition(|row| !is_of_last(row)).map_or(0, |at| at + 1);
+            if self.is_over || rows.len() - whole > TOGETHER {
+                break;
+            }
+            if whole > 0 {
+                self.rest = rows.split_off(whole);
+                self.rest_loan.add(size_of_val(&*self.rest))?;
+                break;
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Refuses rows that refer to rows that are not there.
+    fn check(&self, rows: &[Row]) -> Result<()> {
+        let is_whole =
+            rows.iter().all(|row| self.series.contains(&row.series) && self.stacks.contains(&row.stack));
+        if is_whole { Ok(()) } else { Err(misfit()) }
+    }
+}

@@ -1,0 +1,60 @@
+//! A collector that is asked while others send.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use flamelet_collect::{Access, Tenants, serve};
+
+use crate::support::{Nowhere, Site};
+
+/// Serves a new folder while `work` runs.
+fn while_serving(work: impl FnOnce(SocketAddr)) {
+    let site = Site::new();
+    let tenants = Arc::new(Tenants::open(site.options(), false, || Box::new(Nowhere)).expect("opened"));
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("bound");
+    let is_over = Arc::new(AtomicBool::new(false));
+    let stop = is_over.clone();
+    let server = std::thread::spawn(move || {
+        serve(listener, tenants, Access::default(), move || stop.load(Ordering::SeqCst)).expect("served");
+    });
+    work(address);
+    is_over.store(true, Ordering::SeqCst);
+    server.join().expect("no panic");
+}
+
+fn connect(address: SocketAddr, head: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).expect("connected");
+    stream.set_read_timeout(Some(Duration::from_secs(120))).expect("set");
+    stream.write_all(format!("{head}\r\nHost: localhost\r\nConnection: close\r\n").as_bytes()).expect("sent");
+    stream
+}
+
+#[test]
+fn slow_senders_do_not_keep_those_who_ask_waiting() {
+    while_serving(|address| {
+        // More than have a place; each says that a body comes, and waits.
+        let senders: Vec<TcpStream> = (0..40)
+            .map(|_| {
+                let mut sender = connect(address, "POST /ingest?name=slow&format=pprof HTTP/1.1");
+                sender.write_all(b"Content-Length: 1000\r\nExpect: 100-continue\r\n\r\n").expect("sent");
+                sender
+            })
+            .collect();
+        // Those who have a place are told to go on.
+        let is_admitted = |mut sender: &TcpStream| {
+            let mut line = [0; 12];
+            sender.read_exact(&mut line).is_ok() && &line == b"HTTP/1.1 100"
+        };
+        let admitted = senders.iter().take(1).filter(|sender| is_admitted(sender)).count();
+        assert_eq!(admitted, 1, "the first sender has a place");
+        let mut asking = connect(address, "GET / HTTP/1.1");
+        asking.write_all(b"\r\n").expect("sent");
+        let mut answer = String::new();
+        asking.read_to_string(&mut answer).expect("an answer");
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    });
+}
