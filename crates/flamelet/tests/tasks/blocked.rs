@@ -119,6 +119,23 @@ fn of_task(profile: &Profile, task: &str) -> (i64, Duration, Vec<String>) {
     found
 }
 
+/// A long poll inside of another one: their times together are no more than there was.
+#[test]
+fn a_long_poll_inside_of_another_counts_once() {
+    let (profiler, runtime) = (profiler(), runtime());
+    let mut sum = Duration::ZERO;
+    for _ in 0..ROUNDS {
+        let start = Instant::now();
+        let work = async { flamelet::task("long inside", async { holds_up_by_sleep() }).await };
+        runtime.block_on(flamelet::task("long around", work));
+        sum += start.elapsed();
+    }
+    let profile = profiler.blocked_polls();
+    let (inside, around) = (of_task(&profile, "long inside"), of_task(&profile, "long around"));
+    assert!(inside.0 == i64::from(ROUNDS) && inside.1 >= LONG * ROUNDS, "{inside:?}");
+    assert!(inside.1 + around.1 <= sum, "{inside:?} and {around:?} in {sum:?}");
+}
+
 /// Reads a byte from a file that has none for a while.
 #[inline(never)]
 fn reads_a_file(file: &mut std::fs::File) {

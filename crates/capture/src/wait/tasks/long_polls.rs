@@ -97,18 +97,55 @@ fn slot() -> Option<&'static Slot> {
     CLAIM.try_with(Claim::slot).ok().flatten()
 }
 
+/// Times of polls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Times {
+    running: u64,
+    /// Off the CPU, as far as it was measured.
+    blocked: u64,
+    /// In locks.
+    locked: u64,
+}
+
+impl Times {
+    fn plus(self, more: Self) -> Self {
+        Self {
+            running: self.running.wrapping_add(more.running),
+            blocked: self.blocked.wrapping_add(more.blocked),
+            locked: self.locked.wrapping_add(more.locked),
+        }
+    }
+
+    /// Returns what was added since `before`.
+    fn since(self, before: Self) -> Self {
+        Self {
+            running: self.running.wrapping_sub(before.running),
+            blocked: self.blocked.wrapping_sub(before.blocked),
+            locked: self.locked.wrapping_sub(before.locked),
+        }
+    }
+}
+
+thread_local! {
+    /// The long polls that this thread has counted. A poll around them does not count their time again.
+    static COUNTED: Cell<Times> = const { Cell::new(Times { running: 0, blocked: 0, locked: 0 }) };
+}
+
 /// A poll of this thread, as long as it lives. Polls nest.
 pub(super) struct Running {
     slot: Option<&'static Slot>,
     /// Since when the thread polls another task, around this one.
     before: u64,
+    /// What the thread had counted when it began.
+    counted: Times,
 }
 
 /// Notes that this thread polls since `start`.
 #[inline]
 pub(super) fn begin(start: u64) -> Running {
     let slot = slot();
-    Running { slot, before: slot.map_or(0, |slot| slot.since.swap(start, Ordering::Relaxed)) }
+    let before = slot.map_or(0, |slot| slot.since.swap(start, Ordering::Relaxed));
+    Running { slot, before, counted: COUNTED.get() }
 }
 
 impl Drop for Running {
@@ -131,35 +168,49 @@ pub(super) struct Poll<'a> {
 }
 
 impl Running {
-    /// Counts the poll if it took long.
+    /// Counts the poll if it took long, even without the long polls inside of it, which have counted themselves.
     #[inline]
     pub(super) fn end(self, poll: &Poll<'_>) {
-        if poll.end.saturating_sub(poll.start) >= THRESHOLD.load(Ordering::Relaxed) {
-            count(poll, self.slot);
+        let threshold = THRESHOLD.load(Ordering::Relaxed);
+        if poll.end.saturating_sub(poll.start) >= threshold {
+            let own = poll.times(COUNTED.get().since(self.counted));
+            if own.running >= threshold {
+                count(poll, own, self.slot);
+                COUNTED.set(COUNTED.get().plus(own));
+            }
+        }
+    }
+}
+
+impl Poll<'_> {
+    /// Returns its times without those of the polls `inside` of it.
+    fn times(&self, inside: Times) -> Times {
+        Times {
+            running: self.end.saturating_sub(self.start).saturating_sub(inside.running),
+            blocked: self.blocked.unwrap_or(0).saturating_sub(inside.blocked),
+            locked: self.locked.saturating_sub(inside.locked),
         }
     }
 }
 
 #[cold]
-fn count(poll: &Poll<'_>, slot: Option<&Slot>) {
+fn count(poll: &Poll<'_>, own: Times, slot: Option<&Slot>) {
     let Some(table) = table() else { return };
     let taken = slot.map_or(0, |slot| slot.stack.load(Ordering::Acquire));
     let is_of_this_poll = taken >> 32 == poll.start & 0xffff_ffff;
     let stack = if is_of_this_poll { StackNumber::from_raw(taken as u32) } else { StackNumber::NONE };
-    let running = poll.end.saturating_sub(poll.start);
-    let labels = poll.labels.with([("cause", cause(poll, running))]);
-    NANOS.fetch_add(running, Ordering::Relaxed);
-    LENGTHS[place(running)].fetch_add(1, Ordering::Relaxed);
-    table.add_labelled(stack, StackNumber::NONE, &labels, Weight::times(running, 1));
+    let labels = poll.labels.with([("cause", cause(own))]);
+    NANOS.fetch_add(own.running, Ordering::Relaxed);
+    LENGTHS[place(own.running)].fetch_add(1, Ordering::Relaxed);
+    table.add_labelled(stack, StackNumber::NONE, &labels, Weight::times(own.running, 1));
 }
 
 /// Returns what held up the poll for most of its time.
-fn cause(poll: &Poll<'_>, running: u64) -> &'static str {
-    match poll.blocked {
-        _ if poll.locked * 2 > running => "lock",
-        None => "unknown",
-        Some(blocked) if blocked * 2 > running => "system call",
-        Some(_) => "cpu",
+fn cause(own: Times) -> &'static str {
+    match own {
+        _ if own.locked * 2 > own.running => "lock",
+        _ if own.blocked * 2 > own.running => "system call",
+        _ => "cpu",
     }
 }
 
