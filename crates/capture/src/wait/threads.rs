@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::calls::Call;
 use super::stacks;
+use crate::labels::LabelSet;
 use crate::threads::{Listing, Tid};
 use crate::{clock, own_threads};
 
@@ -32,6 +33,8 @@ pub struct Info {
     pub cpu_nanos: u64,
     /// Its stack, leaf first; empty if it has not answered.
     pub stack: Vec<u64>,
+    /// What it is working on; empty if it has not answered.
+    pub labels: LabelSet,
 }
 
 /// Returns the threads of this process, without those of the profiler, in the order of their numbers; none if the kernel
@@ -48,7 +51,7 @@ pub fn all() -> Vec<Info> {
             if start.elapsed() > PATIENCE {
                 break;
             }
-            stacks::take(thread.id, &mut thread.stack);
+            thread.labels = stacks::take(thread.id, &mut thread.stack).unwrap_or(LabelSet::EMPTY);
         }
     }
     threads
@@ -68,6 +71,7 @@ fn look_at(thread: Tid) -> Option<Info> {
         call,
         cpu_nanos,
         stack: Vec::new(),
+        labels: LabelSet::EMPTY,
     })
 }
 

@@ -294,7 +294,7 @@ fn look(threshold: u64) -> bool {
 fn take(slot: &Slot, since: u64) {
     let Some(table) = table() else { return };
     let mut frames = Vec::new();
-    if stacks::take(slot.thread.load(Ordering::Relaxed), &mut frames)
+    if stacks::take(slot.thread.load(Ordering::Relaxed), &mut frames).is_some()
         && slot.since.load(Ordering::Acquire) == since
     {
         let stack = u64::from(table.stack(&frames).raw());
