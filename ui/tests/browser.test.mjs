@@ -598,6 +598,19 @@ test("a live service shows what its requests spend their time on", async () => {
   await page.click("text=Waiting…");
   await page.click(".menu >> text=Who holds the locks");
   await hashHas(page, "/flame?p=2");
+  // A route that blocks by system calls is in the profile of long polls, not in that of locks.
+  await page.click(".tab >> text=Requests");
+  await page.waitForSelector("main[aria-busy=false] .requests table");
+  await page.click(".requests tbody tr:last-child >> text=blocked: long polls");
+  await hashHas(page, "/flame?p=3");
+  assert.deepEqual(await page.$$eval(".chip-text", (all) => all.map((chip) => chip.textContent)), ["route=^/lock$", "part=^blocked$"]);
+  await until(page, () => document.querySelector(".for-readers")?.textContent?.includes("shop::read_file"));
+  assert.ok(!(await page.textContent(".for-readers")).includes("shop::hash"), "it was on the CPU");
+  await page.click(".tab >> text=Requests");
+  await page.waitForSelector("main[aria-busy=false] .requests table");
+  await page.click(".requests tbody tr:last-child >> text=blocked: locks");
+  await hashHas(page, "/flame?p=4");
+  await until(page, () => document.querySelector(".for-readers")?.textContent?.includes("shop::lock"));
   assert.equal(await page.evaluate(() => window.hacked), undefined);
   await closed(page);
 });
