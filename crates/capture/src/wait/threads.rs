@@ -60,8 +60,7 @@ pub fn all() -> Vec<Info> {
 /// Returns what the kernel says about a thread; `None` if it has ended, or is the profiler's.
 fn look_at(thread: Tid) -> Option<Info> {
     let name = super::wall::name_of(thread);
-    let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).ok()?;
-    let is_running = is_running(&stat)?;
+    let is_running = state_of(thread)? == 'R';
     let call = Call::of(thread).filter(|_| !is_running).map(Call::name);
     let cpu_nanos = clock::read(super::wall::thread_clock(thread));
     (!name.starts_with(own_threads::PREFIX)).then(|| Info {
@@ -75,10 +74,15 @@ fn look_at(thread: Tid) -> Option<Info> {
     })
 }
 
+/// Returns the state of a thread as the kernel writes it, such as `R` or `S`; `None` if it has ended.
+pub(super) fn state_of(thread: Tid) -> Option<char> {
+    state(&std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).ok()?)
+}
+
 /// Reads the state in `7 (name) S 1 …`; the name may have anything in it, so the last bracket counts.
-fn is_running(stat: &str) -> Option<bool> {
+fn state(stat: &str) -> Option<char> {
     let (_, rest) = stat.rsplit_once(')')?;
-    Some(rest.split_whitespace().next()? == "R")
+    rest.trim_start().chars().next()
 }
 
 #[cfg(test)]
@@ -88,9 +92,9 @@ mod tests {
 
     #[test]
     fn the_state_is_behind_the_name() {
-        assert_eq!(is_running("7 (tokio worker) S 1 7"), Some(false));
-        assert_eq!(is_running("7 (a) R (b) R 1 7"), Some(true));
-        assert_eq!(is_running("7 (cut"), None);
+        assert_eq!(state("7 (tokio worker) S 1 7"), Some('S'));
+        assert_eq!(state("7 (a) S (b) R 1 7"), Some('R'));
+        assert_eq!(state("7 (cut"), None);
     }
 
     #[inline(never)]

@@ -194,6 +194,18 @@ fn profiles_that_this_service_does_not_have_are_valid_and_empty() {
     assert!(threads.total(0) >= 2, "this thread and the server's");
 }
 
+#[test]
+fn frequencies_that_make_no_sense_are_refused_for_the_wall_clock() {
+    let service = Service::start(Profiler::builder());
+    for frequency in ["0", "-1", "101", "99999999999999999999", "fast", "1.5"] {
+        let answer = service.get(&format!("/debug/pprof/wall?seconds=1&frequency={frequency}"));
+        answer.assert_refused(400, "frequency");
+    }
+    let few = Service::start(Profiler::builder().max_frequency(5));
+    few.get("/debug/pprof/wall?frequency=6").assert_refused(400, "from 1 to 5");
+    assert_eq!(few.get("/debug/pprof/wall?seconds=1&frequency=5").status, 200);
+}
+
 /// Without any task, the threads are there: this one, and those that serve.
 #[test]
 fn threads_are_listed_in_a_service_without_tasks() {

@@ -86,7 +86,7 @@ impl AwaitPoint {
 /// The state of a task. The thread that polls it writes, wakers mark it as woken, and anyone reads.
 pub(super) struct State {
     pub(super) id: u64,
-    name: Box<str>,
+    pub(super) name: Box<str>,
     pub(super) labels: LabelSet,
     spawned: StackNumber,
     born: u64,

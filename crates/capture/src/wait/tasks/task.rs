@@ -109,7 +109,8 @@ impl Watched {
         let (end, locked) = (clock::monotonic_nanos(), locks::blocked_nanos().wrapping_sub(locked));
         let blocked = baseline.end(start, end, weight.is_some());
         self.state.end_poll(end, blocked.unwrap_or(0).max(locked), point);
-        running.end(&LongPoll { start, end, blocked, locked, labels: &self.state.labels });
+        let (name, labels) = (&*self.state.name, &self.state.labels);
+        running.end(&LongPoll { name, start, end, blocked, locked, labels });
         self.node = Some(node);
         outcome
     }
