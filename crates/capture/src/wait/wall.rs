@@ -297,6 +297,10 @@ impl Seen {
 }
 
 /// Returns the row for what is known about a thread; `None` if there are too many.
+#[allow(
+    clippy::mutable_key_type,
+    reason = "labels are compared and hashed by their number, which never changes"
+)]
 fn place(rows: &mut Vec<Booked>, places: &mut FxHashMap<Row, usize>, seen: &Seen) -> Option<usize> {
     let row = Row {
         stack: seen.stack.clone(),
