@@ -52,7 +52,7 @@ function legendPart() {
 
 /** @param {App} app @param {RequestRoute[]} routes */
 function tablePart(app, routes) {
-  const heads = [["Route", ""], ["Requests", "number"], ["Errors", "number"], ["p50", "number"], ["p99", "number"], ["max", "number"], ["All requests", ""], ["Slowest 1 %", ""], ["Profiles of the route", ""]];
+  const heads = [["Route", ""], ["Requests", "number"], ["Errors", "number"], ["p50", "number"], ["p90", "number"], ["p99", "number"], ["max", "number"], ["All requests", ""], ["Slowest 1 %", ""], ["Profiles of the route", ""]];
   return h(
     "table",
     {},
@@ -72,6 +72,7 @@ function routeRow(app, route) {
     h("td.number", { text: grouped(route.count), title: route.cancelled > 0 ? `and ${grouped(route.cancelled)} that were cancelled` : "" }),
     h(`td.number${route.errors > 0 ? ".more" : ""}`, { text: grouped(route.errors) }),
     time(route.p50_ns),
+    time(route.p90_ns),
     time(route.p99_ns),
     time(route.max_ns),
     h("td", {}, partsBar(route)),

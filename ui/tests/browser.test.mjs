@@ -578,6 +578,8 @@ test("a live service shows what its requests spend their time on", async () => {
   const bars = await page.$$eval(".request-bar", (all) => all.map((bar) => bar.getAttribute("aria-label")));
   assert.equal(bars[0], "CPU 10.0 %, blocked 5.0 %, awaiting 80.0 %, runnable 5.0 %");
   assert.equal(bars[1], "CPU 1.0 %, blocked 0.0 %, awaiting 98.0 %, runnable 1.0 %");
+  const times = await page.$eval(".requests tbody tr", (row) => [...row.querySelectorAll("td.number")].map((cell) => cell.textContent));
+  assert.deepEqual(times.slice(-4), ["4.20ms", "9ms", "87ms", "310ms"], "p50, p90, p99 and the longest");
   // The parts fill the bar, in the order of the legend.
   const widths = await page.$eval(".request-bar", (bar) => [...bar.children].map((part) => part.getBoundingClientRect().width / bar.getBoundingClientRect().width));
   [0.1, 0.05, 0.8, 0.05].forEach((share, at) => assert.ok(Math.abs(widths[at] - share) < 0.01, `${widths}`));
