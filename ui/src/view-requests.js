@@ -9,12 +9,20 @@ import { exactLabel, grouped, valueLabel } from "./units.js";
 /** @typedef {{count: number, wall_ns: number, cpu_ns: number, blocked_ns: number, awaiting_ns: number, runnable_ns: number}} RequestSum */
 /** @typedef {RequestSum & {route: string, method: string, errors: number, cancelled: number, p50_ns: number, p90_ns: number, p99_ns: number, max_ns: number, slowest: RequestSum}} RequestRoute */
 
-/** The parts of a request's time: the field, its name, what it means, and the profile that shows it; `null` for a CPU profile. */
+/** The parts of a request's time: the field, its name, and what it means. */
 const REQUEST_PARTS = /** @type {const} */ ([
-  ["cpu_ns", "CPU", "on the CPU", ""],
-  ["blocked_ns", "blocked", "in a lock or a system call that holds up the thread", "block"],
-  ["awaiting_ns", "awaiting", "waiting to be woken: a timer, a socket, an async lock, other tasks", "await"],
-  ["runnable_ns", "runnable", "woken, and waiting for a free thread", null],
+  ["cpu_ns", "CPU", "on the CPU"],
+  ["blocked_ns", "blocked", "in a lock or a system call that holds up the thread"],
+  ["awaiting_ns", "awaiting", "waiting to be woken: a timer, a socket, an async lock, other tasks"],
+  ["runnable_ns", "runnable", "woken, and waiting for a free thread"],
+]);
+
+/** The profiles of a route: the name, what they show, their endpoint (empty for CPU time), and the part whose samples count. */
+const REQUEST_PROFILES = /** @type {const} */ ([
+  ["CPU", "on the CPU", "", ""],
+  ["blocked: locks", "waiting for a lock that holds up the thread", "block", ""],
+  ["blocked: long polls", "in a poll that held up the thread for long, by a lock, a file or another system call", "blocked", "blocked"],
+  ["awaiting", "waiting to be woken: a timer, a socket, an async lock, other tasks", "await", ""],
 ]);
 
 /** @param {App} app */
@@ -44,7 +52,7 @@ function legendPart() {
 
 /** @param {App} app @param {RequestRoute[]} routes */
 function tablePart(app, routes) {
-  const heads = [["Route", ""], ["Requests", "number"], ["Errors", "number"], ["p50", "number"], ["p99", "number"], ["max", "number"], ["All requests", ""], ["Slowest 1 %", ""], ["Profiles of the route", ""]];
+  const heads = [["Route", ""], ["Requests", "number"], ["Errors", "number"], ["p50", "number"], ["p90", "number"], ["p99", "number"], ["max", "number"], ["All requests", ""], ["Slowest 1 %", ""], ["Profiles of the route", ""]];
   return h(
     "table",
     {},
@@ -56,7 +64,7 @@ function tablePart(app, routes) {
 /** @param {App} app @param {RequestRoute} route */
 function routeRow(app, route) {
   const time = (/** @type {number} */ nanos) => h("td.number", { text: valueLabel(nanos, "nanoseconds"), title: exactLabel(nanos, "nanoseconds") });
-  const link = (/** @type {typeof REQUEST_PARTS[number]} */ [, name, means, what]) => what !== null && h("button.link", { text: name, title: `Take a profile of this route: ${means}`, onclick: () => void app.take(10, what, [routeFilter(route.route)]) });
+  const link = (/** @type {typeof REQUEST_PROFILES[number]} */ [name, means, what, part]) => h("button.link", { text: name, title: `Take a profile of this route: ${means}`, onclick: () => void app.take(10, what, routeFilters(route.route, part)) });
   return h(
     "tr",
     {},
@@ -64,11 +72,12 @@ function routeRow(app, route) {
     h("td.number", { text: grouped(route.count), title: route.cancelled > 0 ? `and ${grouped(route.cancelled)} that were cancelled` : "" }),
     h(`td.number${route.errors > 0 ? ".more" : ""}`, { text: grouped(route.errors) }),
     time(route.p50_ns),
+    time(route.p90_ns),
     time(route.p99_ns),
     time(route.max_ns),
     h("td", {}, partsBar(route)),
     h("td", {}, partsBar(route.slowest)),
-    h("td.request-links", {}, ...REQUEST_PARTS.map(link)),
+    h("td.request-links", {}, ...REQUEST_PROFILES.map(link)),
   );
 }
 
@@ -87,7 +96,8 @@ export function partsText(sum) {
   return REQUEST_PARTS.map(([field, name]) => `${name} ${share(sum[field])}`).join(", ");
 }
 
-/** The filter for the samples of a route. @param {string} route */
-export function routeFilter(route) {
-  return { kind: "tagfocus", text: `route=${exactPattern(route)}` };
+/** The filters for the samples of a route, or of one part of its time. @param {string} route @param {string} part */
+export function routeFilters(route, part) {
+  const filter = (/** @type {string} */ label, /** @type {string} */ text) => ({ kind: "tagfocus", text: `${label}=${exactPattern(text)}` });
+  return part === "" ? [filter("route", route)] : [filter("route", route), filter("part", part)];
 }

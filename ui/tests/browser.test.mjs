@@ -631,6 +631,8 @@ test("a live service shows what its requests spend their time on", async () => {
   const bars = await page.$$eval(".request-bar", (all) => all.map((bar) => bar.getAttribute("aria-label")));
   assert.equal(bars[0], "CPU 10.0 %, blocked 5.0 %, awaiting 80.0 %, runnable 5.0 %");
   assert.equal(bars[1], "CPU 1.0 %, blocked 0.0 %, awaiting 98.0 %, runnable 1.0 %");
+  const times = await page.$eval(".requests tbody tr", (row) => [...row.querySelectorAll("td.number")].map((cell) => cell.textContent));
+  assert.deepEqual(times.slice(-4), ["4.20ms", "9ms", "87ms", "310ms"], "p50, p90, p99 and the longest");
   // The parts fill the bar, in the order of the legend.
   const widths = await page.$eval(".request-bar", (bar) => [...bar.children].map((part) => part.getBoundingClientRect().width / bar.getBoundingClientRect().width));
   [0.1, 0.05, 0.8, 0.05].forEach((share, at) => assert.ok(Math.abs(widths[at] - share) < 0.01, `${widths}`));
@@ -651,6 +653,19 @@ test("a live service shows what its requests spend their time on", async () => {
   await page.click("text=Waiting…");
   await page.click(".menu >> text=Who holds the locks");
   await hashHas(page, "/flame?p=2");
+  // A route that blocks by system calls is in the profile of long polls, not in that of locks.
+  await page.click(".tab >> text=Requests");
+  await page.waitForSelector("main[aria-busy=false] .requests table");
+  await page.click(".requests tbody tr:last-child >> text=blocked: long polls");
+  await hashHas(page, "/flame?p=3");
+  assert.deepEqual(await page.$$eval(".chip-text", (all) => all.map((chip) => chip.textContent)), ["route=^/lock$", "part=^blocked$"]);
+  await until(page, () => document.querySelector(".for-readers")?.textContent?.includes("shop::read_file"));
+  assert.ok(!(await page.textContent(".for-readers")).includes("shop::hash"), "it was on the CPU");
+  await page.click(".tab >> text=Requests");
+  await page.waitForSelector("main[aria-busy=false] .requests table");
+  await page.click(".requests tbody tr:last-child >> text=blocked: locks");
+  await hashHas(page, "/flame?p=4");
+  await until(page, () => document.querySelector(".for-readers")?.textContent?.includes("shop::lock"));
   assert.equal(await page.evaluate(() => window.hacked), undefined);
   await closed(page);
 });

@@ -15,7 +15,7 @@ import { cratePattern, shownBy } from "../src/view-summary.js";
 import { heapPairs } from "../src/view-heap.js";
 import { movedCell } from "../src/view-heatmap.js";
 import { axisStep, clockText } from "../src/picker.js";
-import { partsText, routeFilter } from "../src/view-requests.js";
+import { partsText, routeFilters } from "../src/view-requests.js";
 import { bucketCount, chosenSpan, movedSpan, niceStep, placedLanes } from "../src/view-timeline.js";
 import { heaviestOfYours, isReal } from "../src/view-top.js";
 
@@ -300,11 +300,13 @@ test("heap: sample types go in pairs, what is live first", () => {
   assert.deepEqual(heapPairs([type("cpu", "nanoseconds")]), []);
 });
 
-test("requests: the parts in words, and the filter of a route", () => {
+test("requests: the parts in words, and the filters of a route", () => {
   const sum = { count: 4, wall_ns: 400, cpu_ns: 100, blocked_ns: 0, awaiting_ns: 290, runnable_ns: 10 };
   assert.equal(partsText(sum), "CPU 25.0 %, blocked 0.0 %, awaiting 72.5 %, runnable 2.5 %");
   assert.equal(partsText({ ...sum, wall_ns: 0, cpu_ns: 0, awaiting_ns: 0, runnable_ns: 0 }), "CPU 0.0 %, blocked 0.0 %, awaiting 0.0 %, runnable 0.0 %");
-  assert.deepEqual(routeFilter("/users/{id}"), { kind: "tagfocus", text: "route=^/users/\\{id\\}$" });
+  const ofRoute = { kind: "tagfocus", text: "route=^/users/\\{id\\}$" };
+  assert.deepEqual(routeFilters("/users/{id}", ""), [ofRoute]);
+  assert.deepEqual(routeFilters("/users/{id}", "blocked"), [ofRoute, { kind: "tagfocus", text: "part=^blocked$" }]);
 });
 
 test("cells of a heatmap by keyboard", () => {

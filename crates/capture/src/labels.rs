@@ -25,6 +25,7 @@ use rustc_hash::FxHashMap;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::Future;
+use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 use std::pin::Pin;
 #[cfg(not(target_os = "linux"))]
@@ -173,6 +174,12 @@ impl PartialEq for LabelSet {
 
 impl Eq for LabelSet {}
 
+impl Hash for LabelSet {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.id().hash(state);
+    }
+}
+
 /// Adds labels to those of the running thread until the scope is dropped.
 pub fn scope<K: AsRef<str>, V: AsRef<str>>(labels: impl IntoIterator<Item = (K, V)>) -> Scope {
     LabelSet::current().with(labels).enter()
@@ -284,6 +291,28 @@ pub(crate) fn resolve(id: u32) -> LabelSet {
     LabelSet { entry: if id == 0 { None } else { table().get(id) } }
 }
 
+/// A moment before the number of a set is read on another thread, which may give up the set at once.
+#[cfg(target_os = "linux")]
+#[derive(Clone, Copy)]
+pub(crate) struct Moment {
+    collections: u64,
+}
+
+#[cfg(target_os = "linux")]
+impl Moment {
+    /// Returns this moment.
+    pub(crate) fn now() -> Self {
+        Self { collections: table().0.collections }
+    }
+
+    /// Returns the set whose number was read since; an empty one if it may be another one's number by now.
+    pub(crate) fn resolve(self, id: u32) -> LabelSet {
+        let mut table = table();
+        let is_valid = id != 0 && table.0.collections.wrapping_sub(self.collections) < 2;
+        LabelSet { entry: if is_valid { table.get(id) } else { None } }
+    }
+}
+
 /// Like [`resolve`], for an allocator: gives up while the table is being changed, perhaps by this very thread.
 pub(crate) fn try_resolve(id: u32) -> Option<LabelSet> {
     let table = known_table()?.try_lock().ok()?;
@@ -322,6 +351,8 @@ struct Table {
     recorded_by: Option<u32>,
     /// How many sets there were when it was last checked whether they are still held.
     looked_at: usize,
+    /// How often sets without a holder were forgotten.
+    collections: u64,
 }
 
 #[cfg(target_os = "linux")]
@@ -387,6 +418,7 @@ impl TableGuard {
 
     fn collect_garbage(&mut self) {
         let table = &mut *self.0;
+        table.collections = table.collections.wrapping_add(1);
         let is_held = |entry: &Arc<Entry>| Arc::strong_count(entry) > 1;
         let is_asked_for = |entry: &Arc<Entry>| entry.is_asked_for.load(Ordering::Relaxed);
         for id in std::mem::take(&mut table.idle) {
@@ -455,6 +487,21 @@ mod tests {
         collect_garbage();
         collect_garbage();
         assert!(resolve(id).iter().all(|(name, _)| name != "forgotten"));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_number_is_resolved_until_another_set_may_have_it() {
+        let moment = Moment::now();
+        let set = LabelSet::new([("seen", "by another thread")]);
+        let found = moment.resolve(set.id());
+        // Another test may collect in between.
+        assert!(found == set || found.is_empty());
+        collect_garbage();
+        collect_garbage();
+        assert!(moment.resolve(set.id()).is_empty());
+        assert!((0..100).any(|_| Moment::now().resolve(set.id()) == set));
+        assert!(Moment::now().resolve(0).is_empty());
     }
 
     #[test]

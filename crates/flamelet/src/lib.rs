@@ -65,6 +65,8 @@ pub mod allocators;
 mod anatomy;
 #[cfg(feature = "axum")]
 pub mod axum;
+#[cfg(all(feature = "tracing", target_os = "linux"))]
+mod blocked_events;
 #[cfg(feature = "cpu")]
 mod files;
 #[cfg(all(feature = "heap", target_os = "linux"))]
@@ -142,7 +144,7 @@ pub use serve::{Server, serve};
 #[cfg(any(feature = "cpu", feature = "heap", feature = "http"))]
 pub use tasks::task;
 #[cfg(feature = "tokio")]
-pub use tasks::{JoinSet, spawn, spawn_blocking, spawn_named};
+pub use tasks::{JoinSet, spawn, spawn_blocking, spawn_local, spawn_named};
 #[cfg(any(feature = "http", feature = "tracing"))]
 pub use trace_ids::TraceIds;
 

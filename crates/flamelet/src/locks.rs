@@ -24,8 +24,9 @@ use crate::Result;
 
 /// Lets the profiler see who waits for locks. Put it once into the program, at the top level of any module of the binary.
 ///
-/// It defines the C function `syscall` in the program, through which Rust code waits for locks; all calls go on to the C
-/// library. On systems other than Linux on x86_64 and aarch64 it does nothing, and lock profiles are empty.
+/// It defines the C functions `syscall`, through which Rust code waits for locks, and `pthread_join`, by which it waits for
+/// the end of threads; all calls go on to the C library. In programs that are linked statically, joins are not seen. On
+/// systems other than Linux on x86_64 and aarch64 it does nothing, and lock profiles are empty.
 ///
 /// ```
 /// flamelet::lock_profiling!();
@@ -54,12 +55,35 @@ macro_rules! lock_profiling {
                 unsafe { $crate::locks::__syscall(number, [a, b, c, d, e, f]) }
             }
         };
+
+        #[cfg(all(
+            target_os = "linux",
+            not(target_feature = "crt-static"),
+            any(target_arch = "x86_64", target_arch = "aarch64")
+        ))]
+        const _: () = {
+            use ::std::ffi::{c_int, c_void};
+
+            /// Takes the place of the C library's function; a thread is named by a number or a pointer.
+            #[unsafe(no_mangle)]
+            unsafe extern "C-unwind" fn pthread_join(thread: usize, value: *mut *mut c_void) -> c_int {
+                // SAFETY: the caller's arguments are passed on as they are.
+                unsafe { $crate::locks::__pthread_join(thread, value) }
+            }
+
+            /// Runs when the program is loaded.
+            #[used]
+            #[unsafe(link_section = ".init_array")]
+            static RESOLVE: extern "C" fn() = $crate::locks::__resolve_join;
+        };
     };
 }
 
 #[doc(hidden)]
 #[cfg(target_os = "linux")]
-pub use flamelet_capture::wait::locks::syscall as __syscall;
+pub use flamelet_capture::wait::locks::{
+    pthread_join as __pthread_join, resolve_join as __resolve_join, syscall as __syscall,
+};
 
 /// Returns whether the program has [`lock_profiling!`](crate::lock_profiling).
 pub fn is_installed() -> bool {

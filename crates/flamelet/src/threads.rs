@@ -38,10 +38,15 @@ macro_rules! thread_sampling {
                 // SAFETY: the caller's arguments are passed on as they are.
                 unsafe { $crate::threads::__pthread_create(thread, attributes, start, argument) }
             }
+
+            /// Runs when the program is loaded.
+            #[used]
+            #[unsafe(link_section = ".init_array")]
+            static RESOLVE: extern "C" fn() = $crate::threads::__resolve_create;
         };
     };
 }
 
 #[doc(hidden)]
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
-pub use flamelet_capture::cpu::pthread_create as __pthread_create;
+pub use flamelet_capture::cpu::{pthread_create as __pthread_create, resolve_create as __resolve_create};

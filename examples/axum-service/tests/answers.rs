@@ -5,6 +5,7 @@ mod example;
 use example::{DEADLINE, Example};
 use flamelet_capture::profile::{Profile, pprof};
 use std::io::Read;
+use std::net::TcpStream;
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,11 @@ fn start() -> Example {
 
 /// The status line and the body of what `GET path` answers.
 fn get(example: &Example, path: &str) -> (String, Vec<u8>) {
-    let mut stream = example.send(path, "");
+    answer_on(example.send(path, ""))
+}
+
+/// The status line and the body of what comes on this connection.
+fn answer_on(mut stream: TcpStream) -> (String, Vec<u8>) {
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).expect("an answer");
     let head = answer.windows(4).position(|window| window == b"\r\n\r\n").expect("a head");
@@ -122,7 +127,7 @@ fn the_work_of_a_request_carries_its_route() {
 fn it_ends_when_it_is_asked_to_although_a_capture_and_work_go_on() {
     for signal in ["INT", "TERM"] {
         let mut example = start();
-        let _capture = example.send("/debug/pprof/profile?seconds=600", "");
+        let capture = example.send("/debug/pprof/profile?seconds=600", "");
         wait_for("the capture runs", DEADLINE, || has_thread(&example, "flamelet-http").then_some(()));
         let _work = example.send(&format!("/burn?ms={}", WORK.as_millis()), "");
         // The work is on a thread of tokio's pool, for which a runtime that ends would wait.
@@ -135,6 +140,12 @@ fn it_ends_when_it_is_asked_to_although_a_capture_and_work_go_on() {
         assert!(Command::new("sh").args(["-c", &kill]).status().expect("sh runs").success());
         let status = wait(&mut example);
         assert!(status.success(), "SIG{signal}: {status}");
+        // The capture has ended with what it had.
+        let (status, bytes) = answer_on(capture);
+        assert_eq!(status, "HTTP/1.1 200 OK", "SIG{signal}");
+        let profile = pprof::read(&bytes, &pprof::Limits::default()).expect("a profile");
+        assert!(profile.header.duration_nanos < 600_000_000_000, "SIG{signal}");
+        assert!(has_labelled(&profile, "three_quarters", ("route", "/burn")), "SIG{signal}");
     }
 }
 

@@ -88,7 +88,7 @@ mod signal_mask;
 mod status;
 
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
-pub use engine::pthread_create;
+pub use engine::{pthread_create, resolve_create};
 #[cfg(target_os = "linux")]
 pub use handler::program_action;
 pub use options::{Engine, MAX_FREQUENCY, Options, RecentOptions, Signal};

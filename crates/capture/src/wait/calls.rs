@@ -25,6 +25,89 @@ impl Call {
     }
 }
 
+/// Returns whether a thread of this process sits in a call that waits for a file: one that was opened by a path, so no socket
+/// and no pipe without a name.
+pub(super) fn is_at_file(thread: Tid) -> bool {
+    let target = |file: u64| std::fs::read_link(format!("/proc/self/fd/{file}")).ok();
+    let is_path = |file| target(file).is_some_and(|path| path.is_absolute());
+    let text = std::fs::read_to_string(format!("/proc/self/task/{thread}/syscall"));
+    text.is_ok_and(|text| waits_for_file(&text, is_path))
+}
+
+/// Reads the same line as [`Call::parse`]; `is_path` says of a descriptor whether it was opened by a path.
+fn waits_for_file(text: &str, is_path: impl Fn(u64) -> bool) -> bool {
+    let Some(Call(number)) = Call::parse(text) else { return false };
+    let argument = || {
+        let digits = text.split_whitespace().nth(1)?.trim_start_matches("0x");
+        u64::from_str_radix(digits, 16).ok()
+    };
+    OF_PATHS.contains(&number) || (OF_DESCRIPTORS.contains(&number) && argument().is_some_and(is_path))
+}
+
+macro_rules! numbers {
+    ($($(#[$attribute:meta])* $number:ident,)*) => {
+        &[$($(#[$attribute])* (libc::$number as i64),)*]
+    };
+}
+
+/// Calls that take a path, or a mapped file.
+const OF_PATHS: &[i64] = numbers! {
+    SYS_chdir,
+    SYS_faccessat,
+    SYS_linkat,
+    SYS_mkdirat,
+    SYS_msync,
+    SYS_newfstatat,
+    #[cfg(target_arch = "x86_64")]
+    SYS_open,
+    SYS_openat,
+    SYS_openat2,
+    SYS_readlinkat,
+    SYS_renameat,
+    SYS_renameat2,
+    SYS_statfs,
+    SYS_statx,
+    SYS_symlinkat,
+    SYS_sync,
+    SYS_truncate,
+    SYS_unlinkat,
+    #[cfg(target_arch = "x86_64")]
+    SYS_stat,
+    #[cfg(target_arch = "x86_64")]
+    SYS_lstat,
+    #[cfg(target_arch = "x86_64")]
+    SYS_unlink,
+    #[cfg(target_arch = "x86_64")]
+    SYS_rename,
+};
+
+/// Calls whose first argument is the descriptor of what they wait for.
+const OF_DESCRIPTORS: &[i64] = numbers! {
+    SYS_close,
+    SYS_copy_file_range,
+    SYS_fallocate,
+    SYS_fcntl,
+    SYS_fdatasync,
+    SYS_flock,
+    SYS_fstat,
+    SYS_fsync,
+    SYS_ftruncate,
+    SYS_getdents64,
+    SYS_lseek,
+    SYS_pread64,
+    SYS_preadv,
+    SYS_preadv2,
+    SYS_pwrite64,
+    SYS_pwritev,
+    SYS_pwritev2,
+    SYS_read,
+    SYS_readv,
+    SYS_sync_file_range,
+    SYS_syncfs,
+    SYS_write,
+    SYS_writev,
+};
+
 macro_rules! names {
     ($($(#[$attribute:meta])* $name:ident = $number:ident,)*) => {
         &[$($(#[$attribute])* (libc::$number as i64, stringify!($name)),)*]
@@ -92,6 +175,17 @@ const NAMES: &[(i64, &str)] = names! {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_is_what_has_a_path() {
+        let at = |number: libc::c_long, argument: &str| {
+            waits_for_file(&format!("{number} {argument} 0x0\n"), |descriptor| descriptor == 0x1f)
+        };
+        assert!(at(libc::SYS_read, "0x1f") && at(libc::SYS_fsync, "0x1f") && at(libc::SYS_openat, "0x3"));
+        assert!(!at(libc::SYS_read, "0x3"), "a socket");
+        assert!(!at(libc::SYS_futex, "0x1f") && !at(libc::SYS_read, "nonsense"));
+        assert!(!waits_for_file("running", |_| true) && !waits_for_file("-1 0x1f", |_| true));
+    }
 
     #[test]
     fn what_the_kernel_says_is_read() {

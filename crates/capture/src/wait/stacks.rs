@@ -1,4 +1,4 @@
-//! The stack of another thread, taken by a signal that the thread handles.
+//! The stack and the labels of another thread, taken by a signal that the thread handles.
 //!
 //! One stack at a time: whoever asks holds a lock, sends the signal and waits for the answer, for a bounded time. A
 //! thread that blocks the signal, or that the kernel does not run in time, has no stack.
@@ -15,6 +15,7 @@ use flamelet_unwind::fork::Lock;
 use flamelet_unwind::{Registers, live};
 
 use super::delays::MAX_FRAMES;
+use crate::labels::{self, LabelSet};
 use crate::threads::{self, Tid};
 use crate::{Error, ErrorKind, Result};
 
@@ -33,6 +34,7 @@ static SIGNAL: AtomicI32 = AtomicI32::new(0);
 static REQUEST: Request = Request {
     state: AtomicU32::new(IDLE),
     thread: AtomicI32::new(0),
+    labels: AtomicU32::new(0),
     depth: AtomicUsize::new(0),
     frames: UnsafeCell::new([0; MAX_FRAMES]),
 };
@@ -41,6 +43,8 @@ struct Request {
     state: AtomicU32,
     /// Which thread is asked.
     thread: AtomicI32,
+    /// The number of its labels.
+    labels: AtomicU32,
     depth: AtomicUsize,
     frames: UnsafeCell<[u64; MAX_FRAMES]>,
 }
@@ -94,26 +98,29 @@ fn install(signal: libc::c_int) -> Result<()> {
     }
 }
 
-/// Writes the stack of `thread`, leaf first, to `frames`; returns whether it was there in time. Call [`prepare`] first.
-pub(super) fn take(thread: Tid, frames: &mut Vec<u64>) -> bool {
+/// Writes the stack of `thread`, leaf first, to `frames`; returns the labels of the thread if it has answered in time. Call
+/// [`prepare`] first.
+pub(super) fn take(thread: Tid, frames: &mut Vec<u64>) -> Option<LabelSet> {
     frames.clear();
     let signal = SIGNAL.load(Ordering::Acquire);
     if signal == 0 || thread == threads::this_thread() {
-        return false;
+        return None;
     }
     let _asking = ASKING.lock();
+    let before = labels::Moment::now();
     REQUEST.thread.store(thread, Ordering::Relaxed);
     REQUEST.state.store(ASKED, Ordering::Release);
     // SAFETY: sends a signal that has a handler; a thread that is gone makes it fail.
     let sent = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, signal) };
-    let is_answered = sent == 0 && wait_for_answer();
-    if is_answered {
+    let mut answer = None;
+    if sent == 0 && wait_for_answer() {
         let depth = REQUEST.depth.load(Ordering::Relaxed);
         // SAFETY: answered, so no handler writes.
         frames.extend_from_slice(unsafe { &(&(*REQUEST.frames.get()))[..depth.min(MAX_FRAMES)] });
+        answer = Some(before.resolve(REQUEST.labels.load(Ordering::Relaxed)));
     }
     REQUEST.state.store(IDLE, Ordering::Release);
-    is_answered
+    answer
 }
 
 /// Waits until the request is answered; after some time it is withdrawn.
@@ -150,6 +157,7 @@ extern "C" fn on_signal(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut l
     let frames = unsafe { &mut *REQUEST.frames.get() };
     let depth = live::unwind(&registers, frames).depth;
     REQUEST.depth.store(depth, Ordering::Relaxed);
+    REQUEST.labels.store(labels::current_id(), Ordering::Relaxed);
     REQUEST.state.store(ANSWERED, Ordering::Release);
     // SAFETY: as above.
     unsafe { *libc::__errno_location() = errno };

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::calls::Call;
 use super::stacks;
+use crate::labels::LabelSet;
 use crate::threads::{Listing, Tid};
 use crate::{clock, own_threads};
 
@@ -32,6 +33,8 @@ pub struct Info {
     pub cpu_nanos: u64,
     /// Its stack, leaf first; empty if it has not answered.
     pub stack: Vec<u64>,
+    /// What it is working on; empty if it has not answered.
+    pub labels: LabelSet,
 }
 
 /// Returns the threads of this process, without those of the profiler, in the order of their numbers; none if the kernel
@@ -48,7 +51,7 @@ pub fn all() -> Vec<Info> {
             if start.elapsed() > PATIENCE {
                 break;
             }
-            stacks::take(thread.id, &mut thread.stack);
+            thread.labels = stacks::take(thread.id, &mut thread.stack).unwrap_or(LabelSet::EMPTY);
         }
     }
     threads
@@ -57,8 +60,7 @@ pub fn all() -> Vec<Info> {
 /// Returns what the kernel says about a thread; `None` if it has ended, or is the profiler's.
 fn look_at(thread: Tid) -> Option<Info> {
     let name = super::wall::name_of(thread);
-    let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).ok()?;
-    let is_running = is_running(&stat)?;
+    let is_running = state_of(thread)? == 'R';
     let call = Call::of(thread).filter(|_| !is_running).map(Call::name);
     let cpu_nanos = clock::read(super::wall::thread_clock(thread));
     (!name.starts_with(own_threads::PREFIX)).then(|| Info {
@@ -68,13 +70,19 @@ fn look_at(thread: Tid) -> Option<Info> {
         call,
         cpu_nanos,
         stack: Vec::new(),
+        labels: LabelSet::EMPTY,
     })
 }
 
+/// Returns the state of a thread as the kernel writes it, such as `R` or `S`; `None` if it has ended.
+pub(super) fn state_of(thread: Tid) -> Option<char> {
+    state(&std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).ok()?)
+}
+
 /// Reads the state in `7 (name) S 1 …`; the name may have anything in it, so the last bracket counts.
-fn is_running(stat: &str) -> Option<bool> {
+fn state(stat: &str) -> Option<char> {
     let (_, rest) = stat.rsplit_once(')')?;
-    Some(rest.split_whitespace().next()? == "R")
+    rest.trim_start().chars().next()
 }
 
 #[cfg(test)]
@@ -84,9 +92,9 @@ mod tests {
 
     #[test]
     fn the_state_is_behind_the_name() {
-        assert_eq!(is_running("7 (tokio worker) S 1 7"), Some(false));
-        assert_eq!(is_running("7 (a) R (b) R 1 7"), Some(true));
-        assert_eq!(is_running("7 (cut"), None);
+        assert_eq!(state("7 (tokio worker) S 1 7"), Some('S'));
+        assert_eq!(state("7 (a) S (b) R 1 7"), Some('R'));
+        assert_eq!(state("7 (cut"), None);
     }
 
     #[inline(never)]

@@ -5,12 +5,13 @@
 
 use std::time::{Duration, Instant};
 
-use flamelet_profile::Profile;
+use flamelet_profile::{Label, Profile, ProfileBuilder};
 use rustc_hash::FxHashMap;
 
 use super::calls::Call;
 use super::profile::{Mapped, add_stack};
 use super::stacks;
+use crate::labels::LabelSet;
 use crate::threads::{Listed, Listing, Tid};
 use crate::{Error, ErrorKind, Result, clock, own_threads};
 
@@ -66,6 +67,7 @@ struct Seen {
     look: u64,
     still_since: u64,
     stack: Vec<u64>,
+    labels: LabelSet,
     /// The system call that it sits in; the outer `None` if nobody has asked since it ran.
     call: Option<Option<Call>>,
     is_running: bool,
@@ -78,6 +80,7 @@ struct Seen {
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Row {
     stack: Vec<u64>,
+    labels: LabelSet,
     thread: String,
     call: Option<Call>,
     is_running: bool,
@@ -173,6 +176,7 @@ impl WallClock {
             look: self.looks,
             still_since: self.looks,
             stack: Vec::new(),
+            labels: LabelSet::EMPTY,
             call: None,
             is_running: false,
             place: None,
@@ -186,8 +190,8 @@ impl WallClock {
         let mut frames = Vec::new();
         (seen.call, seen.place) = (None, None);
         match stacks::take(thread.tid, &mut frames) {
-            true => seen.stack = frames,
-            false => seen.silent_for = ASK_AGAIN_AFTER,
+            Some(labels) => (seen.stack, seen.labels) = (frames, labels),
+            None => seen.silent_for = ASK_AGAIN_AFTER,
         }
     }
 
@@ -249,10 +253,7 @@ impl WallClock {
             }
             let stack = add_stack(&mut mapped, &row.stack, "[no answer]");
             let builder = mapped.builder();
-            let state = if row.is_running { "running" } else { "waiting" };
-            let mut labels =
-                vec![builder.text_label("thread", &row.thread), builder.text_label("state", state)];
-            labels.extend(row.call.map(|call| builder.text_label("syscall", &call.name())));
+            let labels = row.labels(builder);
             let labels = builder.labels(&labels);
             let value = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
             builder.merge_sample(stack, labels, &[value(*count), value(*nanos)]);
@@ -273,6 +274,21 @@ impl WallClock {
     }
 }
 
+impl Row {
+    /// Returns its labels: what the thread was working on, which thread it was, and what it did.
+    fn labels(&self, builder: &mut ProfileBuilder) -> Vec<Label> {
+        let own = self.labels.iter().filter(|(_, value)| !value.is_empty());
+        let mut labels: Vec<Label> = own.map(|(name, value)| builder.text_label(name, value)).collect();
+        let (state, part) = if self.is_running { ("running", "cpu") } else { ("waiting", "blocked") };
+        if self.labels.iter().any(|(name, _)| name == "route") {
+            labels.push(builder.text_label("part", part));
+        }
+        labels.extend([builder.text_label("thread", &self.thread), builder.text_label("state", state)]);
+        labels.extend(self.call.map(|call| builder.text_label("syscall", &call.name())));
+        labels
+    }
+}
+
 impl Seen {
     /// Returns whether a thread need not be looked at: it has not run for long, and others are looked at in its place.
     fn may_wait(&self, look: u64) -> bool {
@@ -281,9 +297,14 @@ impl Seen {
 }
 
 /// Returns the row for what is known about a thread; `None` if there are too many.
+#[allow(
+    clippy::mutable_key_type,
+    reason = "labels are compared and hashed by their number, which never changes"
+)]
 fn place(rows: &mut Vec<Booked>, places: &mut FxHashMap<Row, usize>, seen: &Seen) -> Option<usize> {
     let row = Row {
         stack: seen.stack.clone(),
+        labels: seen.labels.clone(),
         thread: seen.name.clone(),
         call: seen.call.flatten().filter(|_| !seen.is_running),
         is_running: seen.is_running,

@@ -47,6 +47,7 @@ struct Route {
     all: Sum,
     errors: u64,
     p50_ns: u64,
+    p90_ns: u64,
     p99_ns: u64,
     max_ns: u64,
     slowest: Sum,
@@ -81,17 +82,17 @@ fn write_table(answer: &Answer, out: &mut dyn Write) -> Result<()> {
     }
     writeln!(
         out,
-        "{:>9} {:>7} {:>9} {:>9} {:>9} {:>6} {:>8} {:>9} {:>9}  route",
-        "requests", "errors", "p50", "p99", "max", "CPU", "blocked", "awaiting", "runnable"
+        "{:>9} {:>7} {:>9} {:>9} {:>9} {:>9} {:>6} {:>8} {:>9} {:>9}  route",
+        "requests", "errors", "p50", "p90", "p99", "max", "CPU", "blocked", "awaiting", "runnable"
     )?;
     for route in &answer.routes {
         write!(out, "{:>9} {:>7}", route.all.count, route.errors)?;
-        for nanos in [route.p50_ns, route.p99_ns, route.max_ns] {
+        for nanos in [route.p50_ns, route.p90_ns, route.p99_ns, route.max_ns] {
             write!(out, " {:>9}", time(nanos))?;
         }
         write_parts(&route.all, out)?;
         writeln!(out, "  {} {}", on_one_line(&route.method), on_one_line(&route.route))?;
-        write!(out, "{:>47}", format!("slowest {}", route.slowest.count))?;
+        write!(out, "{:>57}", format!("slowest {}", route.slowest.count))?;
         write_parts(&route.slowest, out)?;
         writeln!(out)?;
     }
@@ -126,16 +127,19 @@ mod tests {
     fn a_table_has_the_shares_of_each_route() {
         let text = br#"{"routes": [{"route": "/a\nb", "method": "GET", "count": 4, "wall_ns": 4000000, "cpu_ns": 1000000,
             "blocked_ns": 0, "awaiting_ns": 3000000, "runnable_ns": 0, "errors": 1, "cancelled": 0, "p50_ns": 900000,
-            "p90_ns": 1, "p99_ns": 2000000000, "max_ns": 1500000, "slowest": {"count": 1, "wall_ns": 10, "cpu_ns": 10,
+            "p90_ns": 1300000, "p99_ns": 2000000000, "max_ns": 1500000, "slowest": {"count": 1, "wall_ns": 10, "cpu_ns": 10,
             "blocked_ns": 0, "awaiting_ns": 0, "runnable_ns": 0}}]}"#;
         let answer: Answer = serde_json::from_slice(text).expect("JSON");
         let mut out = Vec::new();
         write_table(&answer, &mut out).expect("written");
         let out = String::from_utf8(out).expect("text");
         let lines: Vec<&str> = out.lines().collect();
-        for word in ["25.0%", "75.0%", "900.0us", "2.00s", "1.5ms", "GET /a\\nb"] {
+        for word in ["25.0%", "75.0%", "900.0us", "1.3ms", "2.00s", "1.5ms", "GET /a\\nb"] {
             assert!(lines[1].contains(word), "{word} in {out}");
         }
+        let ends = |line: &str, word: &str| line.find(word).map(|at| at + word.len());
+        assert_eq!(ends(lines[0], "p90"), ends(lines[1], "1.3ms"), "{out}");
+        assert_eq!(ends(lines[1], "25.0%"), ends(lines[2], "100.0%"), "{out}");
         assert!(lines[2].contains("slowest 1") && lines[2].contains("100.0%"), "{out}");
     }
 }

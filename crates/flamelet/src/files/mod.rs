@@ -106,7 +106,7 @@ impl RecorderThread {
         }
         self.cancel.cancel();
         // A panic of the recorder must not spread to the service.
-        let _ = self.thread.join();
+        let _ = flamelet_capture::own_threads::unseen(|| self.thread.join());
     }
 }
 

@@ -96,6 +96,7 @@ pub(super) enum EmptyProfile {
     Await,
     Block,
     Blocked,
+    #[cfg_attr(target_os = "linux", allow(dead_code, reason = "captured there"))]
     Goroutine,
     Mutex,
     Spans,

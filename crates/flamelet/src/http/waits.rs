@@ -76,22 +76,23 @@ pub(super) fn plan_wall(request: &Incoming<'_>) -> Result<Plan, Refusal> {
 }
 
 /// `/debug/pprof/goroutine`.
+#[cfg(target_os = "linux")]
 pub(super) fn plan_tasks(request: &Incoming<'_>) -> Result<Plan, Refusal> {
-    // Checked whether there are tasks or not.
     let seconds = request.delta_seconds()?;
-    #[cfg(target_os = "linux")]
     if request.query.number("debug", 0..=2, "")? == Some(2) {
         return Ok(Plan::Text(crate::waits::task_text));
     }
-    #[cfg(target_os = "linux")]
-    if request.rules.has_tasks {
-        // A difference of two moments makes no sense for what lives: the second one counts, as in Go.
-        let suffix = seconds.map_or("", |_| "-delta");
-        let delivery =
-            Delivery::new(request.rules, &format!("{}{suffix}", request.name), Form::negotiate(request)?);
-        return Ok(Plan::Profile(super::plan::Capture::Tasks, delivery));
-    }
-    let _ = seconds;
+    // A difference of two moments makes no sense for what lives: the second one counts, as in Go.
+    let suffix = seconds.map_or("", |_| "-delta");
+    let delivery =
+        Delivery::new(request.rules, &format!("{}{suffix}", request.name), Form::negotiate(request)?);
+    // Without tasks, there are still threads.
+    Ok(Plan::Profile(super::plan::Capture::Tasks, delivery))
+}
+
+/// `/debug/pprof/goroutine`.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn plan_tasks(request: &Incoming<'_>) -> Result<Plan, Refusal> {
     empty::plan(request, EmptyProfile::Goroutine)
 }
 

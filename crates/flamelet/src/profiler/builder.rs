@@ -38,6 +38,8 @@ impl ProfilerBuilder {
             limits: Limits::default(),
             lock_rate: std::time::Duration::from_micros(100),
             blocked_threshold: std::time::Duration::from_millis(10),
+            #[cfg(feature = "tracing")]
+            blocked_events: false,
             #[cfg(feature = "cpu")]
             cpu: flamelet_capture::cpu::Options::default(),
             #[cfg(all(feature = "heap", target_os = "linux"))]
@@ -132,9 +134,19 @@ impl ProfilerBuilder {
     }
 
     /// Sets how long a poll of a task may take before it counts as blocking the executor; 10 ms by default, 1 ms at
-    /// least. A process has one such time: the profiler that starts last sets it.
+    /// least. A process has one such time: the profiler that starts last sets it. With [`Duration::MAX`](std::time::Duration)
+    /// no poll is ever counted, and no thread gets a signal for its stack.
     pub fn blocked_threshold(mut self, time: std::time::Duration) -> Self {
         self.settings.blocked_threshold = time;
+        self
+    }
+
+    /// Emits a `tracing` event for each poll that blocks the executor, right after it: level `WARN`, target
+    /// `flamelet::blocked`, with the fields `task`, `cause` and `duration_ms`. Off by default. A process has one such
+    /// setting: the profiler that starts last sets it.
+    #[cfg(feature = "tracing")]
+    pub fn blocked_events(mut self, is_on: bool) -> Self {
+        self.settings.blocked_events = is_on;
         self
     }
 
@@ -184,6 +196,8 @@ impl ProfilerBuilder {
         flamelet_capture::wait::tasks::long_polls::set_threshold(
             u64::try_from(shared.settings.blocked_threshold.as_nanos()).unwrap_or(u64::MAX),
         );
+        #[cfg(all(feature = "tracing", target_os = "linux"))]
+        crate::blocked_events::switch(shared.settings.blocked_events);
         Ok(Profiler { shared: Arc::new(shared) })
     }
 }

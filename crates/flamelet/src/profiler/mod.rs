@@ -91,6 +91,10 @@ pub(crate) struct Settings {
     /// A poll that takes longer blocks the executor.
     #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "nothing is watched there"))]
     pub(crate) blocked_threshold: std::time::Duration,
+    /// Whether each poll that does is a `tracing` event.
+    #[cfg(feature = "tracing")]
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "nothing is watched there"))]
+    pub(crate) blocked_events: bool,
     #[cfg(feature = "cpu")]
     pub(crate) cpu: flamelet_capture::cpu::Options,
     #[cfg(all(feature = "heap", target_os = "linux"))]

@@ -17,7 +17,7 @@
 //! | part | the request … | its profile |
 //! |---|---|---|
 //! | `cpu` | is polled, on the CPU | `/debug/pprof/profile` |
-//! | `blocked` | is polled, but not on the CPU: it holds up its thread by a lock or a system call, or was preempted | `/debug/pprof/block` |
+//! | `blocked` | is polled, but not on the CPU: it holds up its thread by a lock or a system call, or was preempted | `/debug/pprof/block` for locks, `/debug/pprof/blocked` for polls that took long, by whatever |
 //! | `awaiting` | waits to be woken: a timer, a socket, an async lock, other tasks | `/debug/pprof/await` |
 //! | `runnable` | was woken, and waits for a thread of the executor | |
 //!

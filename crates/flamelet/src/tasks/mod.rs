@@ -27,7 +27,7 @@ pub use elsewhere::Task;
 #[cfg(target_os = "linux")]
 pub use flamelet_capture::wait::tasks::{Info, Phase, Task, Times, all};
 #[cfg(feature = "tokio")]
-pub use on_tokio::{JoinSet, spawn, spawn_blocking, spawn_named};
+pub use on_tokio::{JoinSet, spawn, spawn_blocking, spawn_local, spawn_named};
 
 use flamelet_capture::labels::LabelSet;
 

@@ -1,9 +1,12 @@
 //! tokio's ways to start work, with flamelet's tasks and labels.
 
+use std::fmt;
 use std::panic::Location;
+use std::task::{Context, Poll};
 
 use flamelet_capture::labels::LabelSet;
-use tokio::task::{AbortHandle, JoinError, JoinHandle};
+use tokio::runtime::Handle;
+use tokio::task::{AbortHandle, Id, JoinError, JoinHandle, LocalSet};
 
 use super::task;
 
@@ -38,22 +41,43 @@ where
     tokio::task::spawn_blocking(LabelSet::current().carried_by(work))
 }
 
+/// Like [`tokio::task::spawn_local`], as a [`task`] that is named after the line that calls this.
+#[track_caller]
+pub fn spawn_local<F>(future: F) -> JoinHandle<F::Output>
+where
+    F: Future + 'static,
+    F::Output: 'static,
+{
+    tokio::task::spawn_local(task(name_of(Location::caller()), future))
+}
+
 fn name_of(place: &Location<'_>) -> String {
     format!("{}:{}", place.file(), place.line())
 }
 
 /// [`tokio::task::JoinSet`] whose futures are [`task`]s, each named after the line that spawns it.
-#[derive(Debug)]
 pub struct JoinSet<T> {
     set: tokio::task::JoinSet<T>,
 }
 
-impl<T: 'static> JoinSet<T> {
+impl<T> JoinSet<T> {
     /// Makes an empty set.
     pub fn new() -> Self {
         Self { set: tokio::task::JoinSet::new() }
     }
 
+    /// Returns how many tasks are in the set.
+    pub fn len(&self) -> usize {
+        self.set.len()
+    }
+
+    /// Returns whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.set.is_empty()
+    }
+}
+
+impl<T: 'static> JoinSet<T> {
     /// Spawns `future` as a task of the set.
     #[track_caller]
     pub fn spawn<F>(&mut self, future: F) -> AbortHandle
@@ -62,6 +86,34 @@ impl<T: 'static> JoinSet<T> {
         T: Send,
     {
         self.set.spawn(task(name_of(Location::caller()), future))
+    }
+
+    /// Does the same on the runtime of `handle`.
+    #[track_caller]
+    pub fn spawn_on<F>(&mut self, future: F, handle: &Handle) -> AbortHandle
+    where
+        F: Future<Output = T> + Send + 'static,
+        T: Send,
+    {
+        self.set.spawn_on(task(name_of(Location::caller()), future), handle)
+    }
+
+    /// Spawns `future` on the current `LocalSet` as a task of the set.
+    #[track_caller]
+    pub fn spawn_local<F>(&mut self, future: F) -> AbortHandle
+    where
+        F: Future<Output = T> + 'static,
+    {
+        self.set.spawn_local(task(name_of(Location::caller()), future))
+    }
+
+    /// Does the same on this one.
+    #[track_caller]
+    pub fn spawn_local_on<F>(&mut self, future: F, local: &LocalSet) -> AbortHandle
+    where
+        F: Future<Output = T> + 'static,
+    {
+        self.set.spawn_local_on(task(name_of(Location::caller()), future), local)
     }
 
     /// Runs `work` on tokio's pool for blocking work, with the labels of this thread.
@@ -74,6 +126,16 @@ impl<T: 'static> JoinSet<T> {
         self.set.spawn_blocking(LabelSet::current().carried_by(work))
     }
 
+    /// Does the same on the pool of `handle`'s runtime.
+    #[track_caller]
+    pub fn spawn_blocking_on<W>(&mut self, work: W, handle: &Handle) -> AbortHandle
+    where
+        W: FnOnce() -> T + Send + 'static,
+        T: Send,
+    {
+        self.set.spawn_blocking_on(LabelSet::current().carried_by(work), handle)
+    }
+
     /// Waits for the next task that ends; `None` when the set is empty.
     pub async fn join_next(&mut self) -> Option<Result<T, JoinError>> {
         self.set.join_next().await
@@ -82,6 +144,37 @@ impl<T: 'static> JoinSet<T> {
     /// Returns a task that has ended, if there is one.
     pub fn try_join_next(&mut self) -> Option<Result<T, JoinError>> {
         self.set.try_join_next()
+    }
+
+    /// Like [`Self::join_next`], with the number of the task.
+    pub async fn join_next_with_id(&mut self) -> Option<Result<(Id, T), JoinError>> {
+        self.set.join_next_with_id().await
+    }
+
+    /// Like [`Self::try_join_next`], with the number of the task.
+    pub fn try_join_next_with_id(&mut self) -> Option<Result<(Id, T), JoinError>> {
+        self.set.try_join_next_with_id()
+    }
+
+    /// Polls for the next task that ends; see [`tokio::task::JoinSet::poll_join_next`].
+    pub fn poll_join_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<T, JoinError>>> {
+        self.set.poll_join_next(context)
+    }
+
+    /// Like [`Self::poll_join_next`], with the number of the task.
+    pub fn poll_join_next_with_id(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<(Id, T), JoinError>>> {
+        self.set.poll_join_next_with_id(context)
+    }
+
+    /// Waits for all tasks and returns what they return, in the order in which they end.
+    ///
+    /// # Panics
+    /// If a task panics or is aborted, as in [`tokio::task::JoinSet::join_all`].
+    pub async fn join_all(self) -> Vec<T> {
+        self.set.join_all().await
     }
 
     /// Aborts all tasks and waits for them.
@@ -98,19 +191,42 @@ impl<T: 'static> JoinSet<T> {
     pub fn detach_all(&mut self) {
         self.set.detach_all();
     }
+}
 
-    /// Returns how many tasks are in the set.
-    pub fn len(&self) -> usize {
-        self.set.len()
-    }
-
-    /// Returns whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.set.is_empty()
+impl<T> fmt::Debug for JoinSet<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.set, f)
     }
 }
 
-impl<T: 'static> Default for JoinSet<T> {
+impl<T, F> FromIterator<F> for JoinSet<T>
+where
+    F: Future<Output = T> + Send + 'static,
+    T: Send + 'static,
+{
+    #[track_caller]
+    fn from_iter<I: IntoIterator<Item = F>>(futures: I) -> Self {
+        let mut set = Self::new();
+        set.extend(futures);
+        set
+    }
+}
+
+impl<T, F> Extend<F> for JoinSet<T>
+where
+    F: Future<Output = T> + Send + 'static,
+    T: Send + 'static,
+{
+    #[track_caller]
+    fn extend<I: IntoIterator<Item = F>>(&mut self, futures: I) {
+        // Not by `for_each`, whose closure would be the caller.
+        for future in futures {
+            self.spawn(future);
+        }
+    }
+}
+
+impl<T> Default for JoinSet<T> {
     fn default() -> Self {
         Self::new()
     }

@@ -2,6 +2,7 @@
 
 use flamelet_capture::wait::{Row, Rows};
 
+use super::idle;
 use super::names::Names;
 use crate::symbols::Symbols;
 
@@ -34,6 +35,9 @@ const WORDS: &[(&str, Kind)] = &[
     ("OnceLock", Kind::Once),
     ("JoinHandle", Kind::Join),
     ("thread::park", Kind::Park),
+    ("thread::functions::park", Kind::Park),
+    ("thread::Thread::park", Kind::Park),
+    ("thread::Thread>::park", Kind::Park),
     ("Parker::park", Kind::Park),
 ];
 
@@ -76,18 +80,23 @@ impl Kind {
     }
 }
 
-/// The functions near the leaves of some stacks.
+/// The functions on the stacks of some waits.
 pub(super) struct Kinds {
     names: Names,
 }
 
 impl Kinds {
     pub(super) fn of(symbols: &Symbols, rows: &Rows) -> Self {
-        Self { names: Names::of(symbols, rows.iter().flat_map(|row| leaves(row).iter().copied())) }
+        Self { names: Names::of(symbols, rows.iter().flat_map(|row| row.stack.iter().copied())) }
     }
 
     pub(super) fn of_row(&self, row: &Row) -> Option<Kind> {
         Kind::of_stack(self.names.on(leaves(row)))
+    }
+
+    /// Returns whether it was a worker without work that waited.
+    pub(super) fn is_idle(&self, row: &Row) -> bool {
+        idle::is_idle(self.names.on(&row.stack))
     }
 }
 
@@ -112,7 +121,13 @@ mod tests {
         assert_eq!(of(&["parking_lot::condvar::Condvar::wait_until_internal"]), Some("condvar"));
         let recv = ["std::thread::park", "std::sync::mpmc::list::Channel<T>::recv", "app::main"];
         assert_eq!(of(&recv), Some("channel"));
-        assert_eq!(of(&["std::thread::park", "app::main"]), Some("park"));
+        for park in [
+            "std::thread::park",
+            "std::thread::functions::park",
+            "<std::thread::thread::Thread>::park_timeout",
+        ] {
+            assert_eq!(of(&[park, "app::main"]), Some("park"), "{park}");
+        }
         assert_eq!(of(&[futex, "app::main"]), None);
         assert_eq!(of(&[]), None);
     }

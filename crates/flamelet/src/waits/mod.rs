@@ -68,15 +68,31 @@ impl WaitView {
     fn lock_profile(self, symbols: Option<&Symbols>, rows: &Rows) -> Profile {
         let kinds = symbols.map(|symbols| Kinds::of(symbols, rows));
         let kind = |row: &Row| kinds.as_ref()?.of_row(row);
+        let is_idle = |row: &Row| {
+            !kind(row).is_some_and(Kind::is_lock) && kinds.as_ref().is_some_and(|kinds| kinds.is_idle(row))
+        };
         let label = |row: &Row| {
             let kind = kind(row).map(|kind| ("kind", kind.name()));
             part(row, "blocked").into_iter().chain(kind).collect()
         };
         if self == Self::Block {
-            return wait::profile(rows, Side::Waiter, "contentions", label);
+            let busy = rows.filtered(|row| !is_idle(row));
+            let mut profile = wait::profile(&busy, Side::Waiter, "contentions", label);
+            note_idle(&mut profile, rows.iter().filter(|row| is_idle(row)));
+            return profile;
         }
-        let held = rows.filtered(|row| kind(row).is_none_or(Kind::is_lock));
+        let held = rows.filtered(|row| kind(row).is_none_or(Kind::is_lock) && !is_idle(row));
         wait::profile(&held, Side::Releaser, "contentions", label)
+    }
+}
+
+/// Says how many waits of workers without work are not in a profile.
+fn note_idle<'a>(profile: &mut Profile, idle: impl Iterator<Item = &'a Row>) {
+    let (count, nanos) =
+        idle.fold((0i64, 0i64), |sum, row| (sum.0 + row.count(), sum.1.saturating_add(row.nanos())));
+    if count > 0 {
+        let seconds = nanos as f64 / 1e9;
+        profile.add_comment(&format!("flamelet: {count} waits of idle threads set aside, {seconds:.3} s"));
     }
 }
 
@@ -94,8 +110,8 @@ fn held_up(row: &Row) -> &'static str {
 
 impl Profiler {
     /// Returns where threads were blocked since the start, and for how long, as at `/debug/pprof/block`: locks, condition
-    /// variables, channels, joins. The label `kind` says which, where the stack tells. Needs
-    /// [`lock_profiling!`](crate::lock_profiling).
+    /// variables, channels, joins. The label `kind` says which, where the stack tells. Idle threads of tokio and rayon are left
+    /// out; a comment counts their waits. Needs [`lock_profiling!`](crate::lock_profiling).
     pub fn block(&self) -> Result<Profile> {
         self.wait_profile(WaitView::Block)
     }

@@ -17,6 +17,9 @@ use crate::Profiler;
 /// The frame of tasks whose last poll was not sampled.
 const NOT_SAMPLED: &str = "[not sampled]";
 
+/// What is said where there is none.
+const NO_TASKS: &str = "no tasks: flamelet::task, flamelet::spawn and flamelet::axum::layer make them";
+
 /// Returns a profile that counts tasks by where they await.
 pub(crate) fn task_profile(profiler: &Profiler) -> Profile {
     profiler.complete(counted().finish(), profiler.shared().settings.symbolize)
@@ -26,6 +29,9 @@ pub(crate) fn task_profile(profiler: &Profiler) -> Profile {
 #[cfg(feature = "http")]
 pub(crate) fn task_and_thread_profile(profiler: &Profiler) -> Profile {
     let (mut mapped, threads) = (counted(), threads::busy_first());
+    if !tasks::were_made() {
+        mapped.builder().comment(&format!("flamelet: {NO_TASKS}"));
+    }
     let names = Names::of(profiler.symbols(), stacks_of(&threads));
     threads::add(&threads, &names, &mut mapped);
     profiler.complete(mapped.finish(), profiler.shared().settings.symbolize)
@@ -106,7 +112,7 @@ pub(crate) fn task_text(profiler: &Profiler) -> String {
         write_task(task, &names, &mut out);
     }
     if tasks.is_empty() {
-        out.push_str("# no tasks: flamelet::task, flamelet::spawn and flamelet::axum::layer make them\n\n");
+        let _ = writeln!(out, "# {NO_TASKS}\n");
     }
     threads::write_text(&threads, &names, &mut out);
     out

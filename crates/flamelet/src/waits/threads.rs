@@ -37,7 +37,9 @@ pub(super) fn add(threads: &[Info], names: &Names, mapped: &mut Mapped) {
         let stack = add_stack(mapped, &thread.stack, NO_ANSWER);
         let builder = mapped.builder();
         let state = builder.text_label("state", state(thread, names));
-        let mut labels = vec![builder.text_label("thread", &thread.name), state];
+        let own = thread.labels.iter().filter(|(_, value)| !value.is_empty());
+        let mut labels: Vec<_> = own.map(|(name, value)| builder.text_label(name, value)).collect();
+        labels.extend([builder.text_label("thread", &thread.name), state]);
         labels.extend(thread.call.as_deref().map(|call| builder.text_label("syscall", call)));
         let labels = builder.labels(&labels);
         builder.merge_sample(stack, labels, &[1]);

@@ -130,7 +130,7 @@ fn empty_profiles_need_no_turn() {
     let service = Service::start(Profiler::builder().max_captures(1));
     let client = service.send("GET", "/debug/pprof/profile?seconds=600", &[], "");
     service.wait_until("it runs", |metrics| metrics.captures_running == 1);
-    for name in ["mutex", "block", "goroutine"] {
+    for name in ["mutex", "block", "await", "blocked"] {
         assert_eq!(service.get(&format!("/debug/pprof/{name}")).status, 200, "{name}");
     }
     drop(client);

@@ -160,7 +160,7 @@ fn text_for_people() {
     for (name, start) in [
         ("block", "--- contention:\ncycles/second="),
         ("mutex", "--- contention:\ncycles/second="),
-        ("goroutine", "goroutine profile: total 0\n"),
+        ("goroutine", "goroutine profile: total "),
         ("threadcreate", "threadcreate profile: total "),
         ("heap", "heap profile: "),
         ("allocs", "heap profile: "),
@@ -176,7 +176,6 @@ fn profiles_that_this_service_does_not_have_are_valid_and_empty() {
     for (name, expected) in [
         ("block", &["contentions/count", "delay/nanoseconds"][..]),
         ("mutex", &["contentions/count", "delay/nanoseconds"]),
-        ("goroutine", &["goroutine/count"]),
         ("await", &["awaits/count", "delay/nanoseconds"]),
         ("blocked", &["polls/count", "delay/nanoseconds"]),
     ] {
@@ -193,6 +192,38 @@ fn profiles_that_this_service_does_not_have_are_valid_and_empty() {
     }
     let threads = service.get("/debug/pprof/threadcreate").profile();
     assert!(threads.total(0) >= 2, "this thread and the server's");
+}
+
+#[test]
+fn frequencies_that_make_no_sense_are_refused_for_the_wall_clock() {
+    let service = Service::start(Profiler::builder());
+    for frequency in ["0", "-1", "101", "99999999999999999999", "fast", "1.5"] {
+        let answer = service.get(&format!("/debug/pprof/wall?seconds=1&frequency={frequency}"));
+        answer.assert_refused(400, "frequency");
+    }
+    let few = Service::start(Profiler::builder().max_frequency(5));
+    few.get("/debug/pprof/wall?frequency=6").assert_refused(400, "from 1 to 5");
+    assert_eq!(few.get("/debug/pprof/wall?seconds=1&frequency=5").status, 200);
+}
+
+/// Without any task, the threads are there: this one, and those that serve.
+#[test]
+fn threads_are_listed_in_a_service_without_tasks() {
+    let service = Service::start(Profiler::builder());
+    let answer = service.get("/debug/pprof/goroutine");
+    assert_eq!(answer.header("content-disposition"), "attachment; filename=\"goroutine\"");
+    let profile = answer.profile();
+    assert_eq!(types(&profile), ["goroutine/count"]);
+    assert!(profile.total(0) >= 2, "{profile:?}");
+    let has_thread = |labels| {
+        let mut labels = profile.labels(labels).iter();
+        labels.any(|label| profile.string(label.key) == "thread" && !profile.string(label.text).is_empty())
+    };
+    assert!(profile.samples().all(|sample| has_thread(sample.labels)), "{profile:?}");
+    assert!(profile.comments().any(|comment| comment.contains("no tasks")), "{profile:?}");
+    let delta = service.get("/debug/pprof/goroutine?seconds=1");
+    assert_eq!(delta.header("content-disposition"), "attachment; filename=\"goroutine-delta\"");
+    service.get("/debug/pprof/goroutine?debug=3").assert_refused(400, "debug");
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! Each kind of lock: counts and delays are what the program itself has measured, with the right stacks on both sides.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
-use std::sync::{Condvar, Mutex, OnceLock, RwLock};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, RwLock};
+use std::thread::{JoinHandle, Thread};
 
 use crate::contention::{ROUNDS, Truth, alone, contend, find, profiler};
 use crate::pprof::{lacks_pprof, run_pprof};
@@ -143,6 +145,106 @@ sides!(
     }
 );
 
+type ParkingSignal = (parking_lot::Mutex<bool>, parking_lot::Condvar);
+
+sides!(
+    parking_condition,
+    |signal: &ParkingSignal, meanwhile| {
+        meanwhile();
+        *signal.0.lock() = true;
+        signal.1.notify_one();
+    },
+    |signal| {
+        let mut is_set = signal.0.lock();
+        while !*is_set {
+            signal.1.wait(&mut is_set);
+        }
+        *is_set = false;
+    }
+);
+
+/// A new cell in each round.
+type Cell = Mutex<Arc<OnceLock<u32>>>;
+
+sides!(
+    once,
+    |cell: &Cell, meanwhile| {
+        let new = Arc::new(OnceLock::new());
+        *cell.lock().expect("no panic") = new.clone();
+        new.get_or_init(|| {
+            meanwhile();
+            1
+        });
+    },
+    |cell| {
+        let cell = cell.lock().expect("no panic").clone();
+        assert_eq!(*cell.get_or_init(|| 2), 1);
+    }
+);
+
+/// The thread that parks, and whether it may go on.
+type Parked = (Mutex<Option<Thread>>, AtomicBool);
+
+sides!(
+    park,
+    |parked: &Parked, meanwhile| {
+        meanwhile();
+        parked.1.store(true, Ordering::SeqCst);
+        parked.0.lock().expect("no panic").take().expect("it waits").unpark();
+    },
+    |parked| {
+        *parked.0.lock().expect("no panic") = Some(std::thread::current());
+        while !parked.1.load(Ordering::SeqCst) {
+            std::thread::park();
+        }
+        parked.1.store(false, Ordering::SeqCst);
+    }
+);
+
+/// A thread that is waited for.
+type Ending = Mutex<Option<JoinHandle<()>>>;
+
+sides!(
+    ending,
+    |ending: &Ending, meanwhile| {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let is_over_there = is_over.clone();
+        let thread = std::thread::spawn(move || {
+            // Without waiting itself.
+            while !is_over_there.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+        });
+        *ending.lock().expect("no panic") = Some(thread);
+        meanwhile();
+        is_over.store(true, Ordering::SeqCst);
+    },
+    |ending| {
+        let thread = ending.lock().expect("no panic").take().expect("it runs");
+        thread.join().expect("no panic");
+    }
+);
+
+#[test]
+fn a_thread_that_is_joined_and_one_that_parks() {
+    let thread = Ending::default();
+    check("ending", "join", false, || {
+        contend(|meanwhile| ending::releases(&thread, meanwhile), || ending::waits(&thread))
+    });
+    let parked = Parked::default();
+    check("park", "park", false, || {
+        contend(|meanwhile| park::releases(&parked, meanwhile), || park::waits(&parked))
+    });
+}
+
+#[test]
+fn a_cell_that_is_set_once() {
+    let cell = Cell::default();
+    check("once", "once", true, || {
+        contend(|meanwhile| once::releases(&cell, meanwhile), || once::waits(&cell))
+    });
+}
+
 #[test]
 fn a_mutex_of_std() {
     let lock = Mutex::new(0);
@@ -182,6 +284,13 @@ fn a_condition_variable_and_a_channel() {
     let signal = Signal::default();
     check("condition", "condvar", false, || {
         contend(|meanwhile| condition::releases(&signal, meanwhile), || condition::waits(&signal))
+    });
+    let signal = ParkingSignal::default();
+    check("parking_condition", "condvar", false, || {
+        contend(
+            |meanwhile| parking_condition::releases(&signal, meanwhile),
+            || parking_condition::waits(&signal),
+        )
     });
     let (sender, receiver) = mpsc::channel();
     let both = (sender, Mutex::new(receiver));

@@ -48,6 +48,27 @@ fn results_and_errno_are_kept() {
     assert_eq!(parent, i64::from(std::os::unix::process::parent_id()));
 }
 
+/// The result of a join is the C library's, and so is the value of the thread.
+#[test]
+fn joins_are_those_of_the_c_library() {
+    extern "C" fn thirteen(_: *mut libc::c_void) -> *mut libc::c_void {
+        std::ptr::without_provenance_mut(13)
+    }
+
+    let _alone = alone();
+    let _profiler = profiler();
+    // SAFETY: this thread, which cannot wait for itself; and one that is started here and joined once.
+    unsafe {
+        let null = std::ptr::null_mut();
+        assert_eq!(libc::pthread_join(libc::pthread_self(), std::ptr::null_mut()), libc::EDEADLK);
+        let (mut thread, mut value) = (std::mem::zeroed(), null);
+        assert_eq!(libc::pthread_create(&raw mut thread, std::ptr::null(), thirteen, null), 0);
+        set_errno(77);
+        assert_eq!(libc::pthread_join(thread, &raw mut value), 0);
+        assert_eq!((value as usize, errno()), (13, 77));
+    }
+}
+
 static IN_HANDLER: AtomicI32 = AtomicI32::new(0);
 
 /// Waits itself, which must neither deadlock nor disturb the wait that it interrupts.

@@ -1,6 +1,7 @@
 //! Samples of every kind carry the path of their span.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
 use tracing::Instrument;
@@ -66,6 +67,46 @@ fn waits_for_a_lock_carry_the_path_of_their_span() {
         waiter.join().expect("no panic");
         let block = profiler.block().expect("locks are watched");
         carries(&block, "wait_here", "span", "take_lock").then_some(())
+    });
+}
+
+#[inline(never)]
+fn sit_here(end: &mpsc::Receiver<()>) {
+    let _ = std::hint::black_box(end.recv());
+}
+
+/// Threads carry what they work on, whether they run or wait.
+#[test]
+fn samples_of_the_wall_clock_carry_span_route_and_trace() {
+    let profiler = profiler();
+    let (over, end) = mpsc::channel();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let trace = "cd".repeat(16);
+            let _route = flamelet::labels::scope([("route", "/wall"), ("trace_id", &trace)]);
+            let _span = tracing::info_span!("sit").entered();
+            sit_here(&end);
+        });
+        scope.spawn(|| {
+            let _route = flamelet::labels::scope([("route", "/busy")]);
+            while !is_over.load(Ordering::Relaxed) {
+                let _span = tracing::info_span!("spin").entered();
+                burn_cycles(WAIT);
+            }
+        });
+        until(|| {
+            let profile = profiler.wall(Duration::from_millis(500)).expect("captured");
+            let sits = |key, value: &str| carries(&profile, "labels::sit_here", key, value);
+            let burns = |key, value| carries(&profile, "burn_cycles", key, value);
+            let is_waiting = sits("route", "/wall") && sits("span", "sit") && sits("part", "blocked");
+            let has_trace = sits("trace_id", &"cd".repeat(16));
+            // Where others take its CPU, the thread that burns is not running.
+            let is_running = burns("route", "/busy") && burns("span", "spin") && burns("part", "cpu");
+            (is_waiting && has_trace && is_running).then_some(())
+        });
+        is_over.store(true, Ordering::Relaxed);
+        drop(over);
     });
 }
 

@@ -6,6 +6,7 @@
 mod labels;
 #[path = "../support/pprof.rs"]
 mod pprof;
+mod scrapes;
 mod times;
 mod traces;
 

@@ -100,6 +100,29 @@ fn a_timer() {
     );
 }
 
+/// Awaits in a task of its own, inside of the task that polls it.
+async fn nests() {
+    flamelet::task("inside", inside()).await;
+}
+
+async fn inside() {
+    for _ in 0..ROUNDS {
+        tokio::time::sleep(WAIT).await;
+    }
+}
+
+#[test]
+fn an_await_in_a_task_inside_of_another_counts_once() {
+    let measured = runtime().block_on(measured("around", nests()));
+    let awaits = profiler().awaits();
+    let (count, delay) = find(&awaits, "awaits::inside");
+    assert!(
+        count == i64::from(ROUNDS) && !delay.is_zero() && delay <= measured,
+        "{count}, {delay:?} of {measured:?}"
+    );
+    assert_eq!(find(&awaits, "awaits::nests"), (0, Duration::ZERO));
+}
+
 #[test]
 fn a_semaphore() {
     let semaphore = Arc::new(Semaphore::new(0));

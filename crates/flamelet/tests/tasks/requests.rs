@@ -11,6 +11,7 @@ use super::*;
 
 /// The CPU time that the handlers themselves have measured.
 static BURNT: AtomicU64 = AtomicU64::new(0);
+static BURNT_INSIDE: AtomicU64 = AtomicU64::new(0);
 
 async fn awaits() {
     tokio::time::sleep(WAIT).await;
@@ -20,12 +21,21 @@ async fn blocks() {
     std::thread::sleep(WAIT);
 }
 
+/// Burns in a task of its own, inside of the request's.
+async fn nests() {
+    flamelet::task("inside of a request", burn(&BURNT_INSIDE)).await;
+}
+
 async fn burns() {
+    burn(&BURNT).await;
+}
+
+async fn burn(burnt: &AtomicU64) {
     let start = thread_cpu();
     while thread_cpu() - start < WAIT {
         std::hint::black_box((0..1000u64).fold(0, |sum, number| std::hint::black_box(sum ^ number)));
     }
-    BURNT.fetch_add((thread_cpu() - start).as_nanos() as u64, Ordering::Relaxed);
+    burnt.fetch_add((thread_cpu() - start).as_nanos() as u64, Ordering::Relaxed);
 }
 
 async fn fails() -> axum::http::StatusCode {
@@ -67,6 +77,7 @@ fn four_parts_add_up_and_the_planted_one_dominates() {
         .route("/awaits/{id}", get(awaits))
         .route("/blocks", get(blocks))
         .route("/burns", get(burns))
+        .route("/nests", get(nests))
         .route("/fails", get(fails))
         .layer(flamelet::axum::layer(&profiler))
         .merge(flamelet::axum::router(profiler.clone()));
@@ -80,6 +91,7 @@ fn four_parts_add_up_and_the_planted_one_dominates() {
                     ask(address, &format!("/awaits/{client}-{round}"));
                     ask(address, "/blocks");
                     ask(address, "/burns");
+                    ask(address, "/nests");
                     ask(address, "/fails");
                     ask(address, &format!("/nothing/{client}-{round}"));
                 }
@@ -89,7 +101,7 @@ fn four_parts_add_up_and_the_planted_one_dominates() {
     let json = ask(address, "/debug/pprof/requests");
     assert_eq!(json, profiler.requests_json());
     let requests = u64::from(4 * ROUNDS);
-    for route in ["/awaits/{id}", "/blocks", "/burns", "/fails"] {
+    for route in ["/awaits/{id}", "/blocks", "/burns", "/nests", "/fails"] {
         assert_eq!(number(&json, route, "count"), requests, "{route}: {json}");
         let parts =
             ["cpu_ns", "blocked_ns", "awaiting_ns", "runnable_ns"].map(|part| number(&json, route, part));
@@ -101,8 +113,10 @@ fn four_parts_add_up_and_the_planted_one_dominates() {
     assert!(awaiting[0] > 0 && awaiting.iter().sum::<u64>() >= least, "{json}");
     assert!(number(&json, "/blocks", "blocked_ns") >= least, "{json}");
     assert_eq!(number(&json, "/blocks", "awaiting_ns"), 0, "{json}");
-    let burnt = BURNT.load(Ordering::Relaxed);
-    assert!(burnt >= least && number(&json, "/burns", "cpu_ns") >= burnt, "{burnt}: {json}");
+    for (route, burnt) in [("/burns", &BURNT), ("/nests", &BURNT_INSIDE)] {
+        let burnt = burnt.load(Ordering::Relaxed);
+        assert!(burnt >= least && number(&json, route, "cpu_ns") >= burnt, "{burnt}: {json}");
+    }
     assert_eq!(number(&json, "/fails", "errors"), requests, "{json}");
     assert!(!json.contains("/nothing/"), "paths are no routes: {json}");
     // Each part leads to its profile.

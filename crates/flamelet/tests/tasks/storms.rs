@@ -116,3 +116,56 @@ fn labels_follow_tasks_and_blocking_work() {
     assert_eq!(text(blocking), ["task=outer"]);
     assert_eq!(text(task), ["task=inner"]);
 }
+
+/// Rayon and threads of one's own: the closure carries what the thread that makes it works on.
+#[test]
+fn labels_go_along_with_work_on_other_threads() {
+    use flamelet::labels::LabelSet;
+
+    let _scope = flamelet::labels! { route = "/pool" };
+    let (send, work) = std::sync::mpsc::channel::<Box<dyn FnOnce() -> LabelSet + Send>>();
+    let pool = std::thread::spawn(move || {
+        let carried: Vec<LabelSet> = work.iter().map(|work| work()).collect();
+        (carried, LabelSet::current())
+    });
+    let carried = LabelSet::current().carried_by(LabelSet::current);
+    send.send(Box::new(carried)).expect("received");
+    send.send(Box::new(LabelSet::current)).expect("received");
+    drop(send);
+    let (carried, after) = pool.join().expect("no panic");
+    assert_eq!(carried, [LabelSet::new([("route", "/pool")]), LabelSet::EMPTY], "and only that work");
+    assert!(after.is_empty());
+}
+
+/// Everything that tokio's `JoinSet` has, with tasks that are named after the line that spawns them.
+#[test]
+fn a_join_set_takes_the_place_of_tokios() {
+    struct NotDebug;
+
+    assert!(format!("{:?}", flamelet::JoinSet::<NotDebug>::default()).contains("JoinSet"));
+    let names = || flamelet::tasks::all().into_iter().map(|task| task.name).collect::<Vec<_>>();
+    let (runtime, local) = (runtime(), tokio::task::LocalSet::new());
+    let handle = runtime.handle().clone();
+    runtime.block_on(local.run_until(async {
+        let mut set = flamelet::JoinSet::new();
+        let line = line!() + 1;
+        set.spawn_local(async { *std::rc::Rc::new(1u32) });
+        assert!(names().iter().any(|name| name.ends_with(&format!("storms.rs:{line}"))), "{:?}", names());
+        set.spawn_local_on(async { 2 }, &local);
+        set.spawn_on(async { 3 }, &handle);
+        set.spawn_blocking_on(|| 4, &handle);
+        set.extend([5, 6].map(|number| async move { number }));
+        assert_eq!(set.len(), 6);
+        let mut all = set.join_all().await;
+        all.sort_unstable();
+        assert_eq!(all, [1, 2, 3, 4, 5, 6]);
+
+        let mut set: flamelet::JoinSet<u32> = (0..3).map(|number| async move { number }).collect();
+        let (first, _) = set.join_next_with_id().await.expect("three").expect("no panic");
+        let second = std::future::poll_fn(|context| set.poll_join_next_with_id(context)).await;
+        assert_ne!(second.expect("two").expect("no panic").0, first);
+        assert!(std::future::poll_fn(|context| set.poll_join_next(context)).await.is_some());
+        assert!(set.try_join_next_with_id().is_none() && set.is_empty());
+        assert_eq!(flamelet::spawn_local(async { 7 }).await.expect("no panic"), 7);
+    }));
+}

@@ -1,6 +1,7 @@
 //! Made-up answers about requests, and a profile of awaits.
 
 use flamelet_report::profile::{Profile, ProfileBuilder};
+use flamelet_view::WaitKind;
 
 /// What `/debug/pprof/requests` of a service might answer.
 pub(crate) fn requests() -> String {
@@ -39,13 +40,20 @@ pub(crate) fn requests() -> String {
     format!("{{\"routes\": [{}]}}", routes.join(", "))
 }
 
-/// Awaits of two routes.
-pub(crate) fn waits() -> Profile {
+/// Waits of two routes; of polls that took long, some were on the CPU.
+pub(crate) fn waits(kind: WaitKind) -> Profile {
+    let rows: &[(&str, &str, &str, i64)] = match kind {
+        WaitKind::Blocked => {
+            &[("/lock", "blocked", "shop::read_file", 900), ("/lock", "cpu", "shop::hash", 500)]
+        }
+        _ => &[
+            ("/checkout/{id}", "awaiting", "tokio::sync::batch_semaphore::Acquire::poll", 900),
+            ("/lock", "awaiting", "shop::lock", 100),
+        ],
+    };
     let mut builder = ProfileBuilder::new(&[("awaits", "count"), ("delay", "nanoseconds")]);
     builder.set_default_sample_type("delay");
-    for (route, leaf, millis) in
-        [("/checkout/{id}", "tokio::sync::batch_semaphore::Acquire::poll", 900), ("/lock", "shop::lock", 100)]
-    {
+    for &(route, part, leaf, millis) in rows {
         let frames: Vec<_> = [leaf, "shop::handle"]
             .iter()
             .map(|name| {
@@ -54,8 +62,8 @@ pub(crate) fn waits() -> Profile {
             })
             .collect();
         let stack = builder.stack(&frames);
-        let label = builder.text_label("route", route);
-        let labels = builder.labels(&[label]);
+        let labels = [builder.text_label("route", route), builder.text_label("part", part)];
+        let labels = builder.labels(&labels);
         builder.sample(stack, labels, &[10, millis * 1_000_000]);
     }
     builder.finish()

@@ -44,7 +44,7 @@ impl Take for Busy {
     }
 
     fn take_wait(&self, kind: WaitKind, _: &CancelToken) -> Result<Taken, Error> {
-        Ok(Taken { name: kind.endpoint().to_owned(), profile: made_up_waits::waits() })
+        Ok(Taken { name: kind.endpoint().to_owned(), profile: made_up_waits::waits(kind) })
     }
 }
 

@@ -8,7 +8,7 @@ mod timer;
 
 pub(super) use starts::forget_parent;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-pub use starts::pthread_create;
+pub use starts::{pthread_create, resolve_create};
 
 use super::options::{Engine as Choice, Signal};
 use crate::threads::Tid;

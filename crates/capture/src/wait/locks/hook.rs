@@ -20,7 +20,7 @@ static RATE: AtomicU64 = AtomicU64::new(0);
 static IS_PROBED: AtomicBool = AtomicBool::new(false);
 static WAS_CALLED: AtomicBool = AtomicBool::new(false);
 
-/// The frames of this module on top of every stack: the one that unwinds, its caller, and the program's `syscall`.
+/// Our frames on top of every stack: the one that unwinds, its caller, and the program's `syscall` or `pthread_join`.
 const OWN_FRAMES: usize = 3;
 
 thread_local! {
@@ -115,7 +115,7 @@ unsafe fn futex(arguments: [c_long; 6]) -> c_long {
 }
 
 /// A wait under way.
-struct Waiting {
+pub(super) struct Waiting {
     start: u64,
     rate: u64,
     /// How long it must last for its stack to be kept.
@@ -127,16 +127,26 @@ impl Waiting {
     /// Begins to wait for `address`. `None` if the wait is flamelet's own, or inside of the work on the tables.
     fn begin(address: usize) -> Option<Self> {
         let _busy = Busy::enter()?;
+        let mut waiting = Self::new();
+        waiting.published = waiters::publish(address, waiting.start, waiting.threshold);
+        Some(waiting)
+    }
+
+    /// Begins to wait for something that nobody wakes by futex. `None` as above.
+    pub(super) fn unpublished() -> Option<Self> {
+        let _busy = Busy::enter()?;
+        Some(Self::new())
+    }
+
+    fn new() -> Self {
         let rate = RATE.load(Ordering::Relaxed).max(1);
         let threshold = random() % rate;
-        let start = clock::monotonic_nanos();
-        let published = waiters::publish(address, start, threshold);
-        Some(Self { start, rate, threshold, published })
+        Self { start: clock::monotonic_nanos(), rate, threshold, published: None }
     }
 
     /// Counts the wait, which ended with `error` or was woken.
     #[inline(always)]
-    fn end(self, error: i32) {
+    pub(super) fn end(self, error: i32) {
         let releaser = self.published.map_or(StackNumber::NONE, Published::withdraw);
         // The value had changed already: there was no wait.
         if error == libc::EAGAIN {

@@ -3,7 +3,8 @@
 //! std, parking_lot and all that is built like them wait by the system call `futex`, and make it through the C library's
 //! function `syscall`. A program that defines a function of this name itself sees every such wait and wake, and nothing
 //! else: a lock that nobody waits for makes no call, and costs nothing. [`syscall`] is what that function calls; the
-//! macro `flamelet::lock_profiling!` defines it.
+//! macro `flamelet::lock_profiling!` defines it. Who joins a thread waits inside the C library; for that, the macro also
+//! defines `pthread_join`, which calls [`pthread_join`].
 //!
 //! ```text
 //!  waits: syscall(futex, WAIT) ─► published among the waiters ─► kernel ─► long enough? ─► unwind, count
@@ -21,9 +22,11 @@
 
 mod forward;
 mod hook;
+mod join;
 mod waiters;
 
 pub use hook::syscall;
+pub use join::{pthread_join, resolve_join};
 
 use std::sync::atomic::{AtomicPtr, Ordering};
 

@@ -57,8 +57,13 @@ pub(super) fn forget_all() {
     }
 }
 
-/// A waiter's slot.
-pub(super) struct Published(usize);
+/// A waiter's slot. It has no destructor: a thread that is cancelled while it waits is unwound by the C library, which may
+/// not run any. The slot of such a thread stays, until [`publish`] needs it.
+pub(super) struct Published {
+    slot: usize,
+    /// Which use of the slot it is.
+    uses: u32,
+}
 
 /// Publishes that this thread waits for `address`. `None` when there is no room.
 pub(super) fn publish(address: usize, since: u64, threshold: u64) -> Option<Published> {
@@ -68,26 +73,61 @@ pub(super) fn publish(address: usize, since: u64, threshold: u64) -> Option<Publ
         address.load(Ordering::Relaxed) == 0
             && address.compare_exchange(0, RESERVED, Ordering::Acquire, Ordering::Relaxed).is_ok()
     };
-    let slot = window(address).find(is_free)?;
+    let free = window(address).find(is_free);
+    let slot = free.or_else(|| window(address).find(|&slot| waiters.take_over(slot)))?;
     waiters.since[slot].store(since, Ordering::Relaxed);
     waiters.thresholds[slot].store(threshold, Ordering::Relaxed);
-    let uses = waiters.releasers[slot].load(Ordering::Relaxed) >> 32;
-    waiters.releasers[slot].store(uses.wrapping_add(1) << 32, Ordering::Release);
+    let uses = uses_of(waiters.releasers[slot].load(Ordering::Relaxed)).wrapping_add(1);
+    waiters.releasers[slot].store(u64::from(uses) << 32, Ordering::Release);
     waiters.addresses[slot].store(address as u64, Ordering::Release);
-    WAITING.fetch_add(1, Ordering::Relaxed);
-    Some(Published(slot))
+    if free.is_some() {
+        WAITING.fetch_add(1, Ordering::Relaxed);
+    }
+    Some(Published { slot, uses })
+}
+
+impl Waiters {
+    /// Takes the slot of a waiter that was woken and has not withdrawn: most likely it was cancelled. If not, it finds that the
+    /// slot is not its own any more.
+    fn take_over(&self, slot: usize) -> bool {
+        let before = self.releasers[slot].load(Ordering::Acquire);
+        let is_marked = before as u32 != StackNumber::NONE.raw();
+        let address = self.addresses[slot].load(Ordering::Relaxed);
+        is_marked && address > RESERVED && self.end_use(slot, before).is_some()
+    }
+
+    /// Ends the use of a slot that has this word, and returns the stack in it; `None` if it has another one by now.
+    fn end_use(&self, slot: usize, word: u64) -> Option<StackNumber> {
+        let next = u64::from(uses_of(word).wrapping_add(1)) << 32;
+        let ended = self.releasers[slot].compare_exchange(word, next, Ordering::AcqRel, Ordering::Relaxed);
+        ended.is_ok().then_some(StackNumber::from_raw(word as u32))
+    }
+}
+
+/// Returns how often a slot was used, which is the upper half of its word.
+fn uses_of(word: u64) -> u32 {
+    (word >> 32) as u32
 }
 
 impl Published {
     /// Takes the waiter off the list; returns the stack that woke it.
     pub(super) fn withdraw(self) -> StackNumber {
         let Some(waiters) = waiters() else { return StackNumber::NONE };
-        let releaser = waiters.releasers[self.0].load(Ordering::Acquire) as u32;
-        waiters.addresses[self.0].store(0, Ordering::Release);
-        // A child forgets the waiters of its parent.
-        let fewer = |waiting: usize| waiting.checked_sub(1);
-        let _ = WAITING.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer);
-        StackNumber::from_raw(releaser)
+        loop {
+            let word = waiters.releasers[self.slot].load(Ordering::Acquire);
+            if uses_of(word) != self.uses {
+                // Another waiter has taken it over.
+                return StackNumber::NONE;
+            }
+            // Otherwise it was marked at this very moment.
+            if let Some(releaser) = waiters.end_use(self.slot, word) {
+                waiters.addresses[self.slot].store(0, Ordering::Release);
+                // A child forgets the waiters of its parent.
+                let fewer = |waiting: usize| waiting.checked_sub(1);
+                let _ = WAITING.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer);
+                return releaser;
+            }
+        }
     }
 }
 
@@ -97,7 +137,8 @@ pub(super) fn are_there() -> bool {
     WAITING.load(Ordering::Relaxed) > 0
 }
 
-/// Leaves a stack with the waiters for `address` that are about to be woken: the one that has waited longest, or all.
+/// Leaves a stack with the waiters for `address` that are about to be woken: the one that has waited longest and has no stack
+/// yet, or all.
 /// Only with those that have waited long enough, and only if there are any is the `stack` made.
 pub(super) fn mark(address: usize, all: bool, now: impl Fn() -> u64, stack: impl Fn() -> StackNumber) {
     let Some(waiters) = waiters() else { return };
@@ -117,8 +158,11 @@ pub(super) fn mark(address: usize, all: bool, now: impl Fn() -> u64, stack: impl
     if all {
         return window(address).filter(is_here).for_each(leave);
     }
-    let oldest =
-        window(address).filter(is_here).min_by_key(|&slot| waiters.since[slot].load(Ordering::Relaxed));
+    let is_marked =
+        |slot: usize| waiters.releasers[slot].load(Ordering::Relaxed) as u32 != StackNumber::NONE.raw();
+    let oldest = window(address)
+        .filter(|slot| is_here(slot) && !is_marked(*slot))
+        .min_by_key(|&slot| waiters.since[slot].load(Ordering::Relaxed));
     if let Some(slot) = oldest {
         leave(slot);
     }
@@ -163,6 +207,29 @@ mod tests {
         let waiter = publish(HERE + 2, 100, 50).expect("room");
         mark(HERE + 2, false, || 150, || panic!("not needed"));
         assert_eq!(waiter.withdraw(), StackNumber::NONE);
+    }
+
+    #[test]
+    fn a_waiter_that_was_cancelled_is_woken_once_and_leaves_room() {
+        const CANCELLED: usize = HERE + 4;
+        prepare().expect("memory");
+        let publish = |since| publish(CANCELLED, since, 10);
+        let gone = publish(100).expect("room");
+        let waiter = publish(200).expect("room");
+        mark(CANCELLED, false, || 1000, || number(7));
+        mark(CANCELLED, false, || 1000, || number(8));
+        assert_eq!(waiter.withdraw(), number(8), "the second wake is the living one's");
+        // When there is no other room, its slot is taken.
+        let mut held: Vec<_> = (0..WINDOW).map_while(|_| publish(300)).collect();
+        assert!(publish(400).is_none(), "the others were not woken");
+        let at = held.iter().position(|waiter| waiter.slot == gone.slot).expect("taken over");
+        let next = held.swap_remove(at);
+        assert_eq!(gone.withdraw(), StackNumber::NONE, "the slot is not its own any more");
+        mark(CANCELLED, true, || 1000, || number(6));
+        assert_eq!(next.withdraw(), number(6), "nobody else has ended its use");
+        for waiter in held {
+            waiter.withdraw();
+        }
     }
 
     #[test]

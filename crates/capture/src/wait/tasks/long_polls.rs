@@ -5,13 +5,14 @@
 
 use std::cell::Cell;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use flamelet_unwind::fork::{self, Handlers, Part};
 
 use super::super::delays::{Delays, StackNumber, Weight};
 use super::super::{Rows, stacks};
+use super::cause::{Sight, Times};
 use crate::labels::LabelSet;
 use crate::{clock, own_threads, threads};
 
@@ -57,10 +58,18 @@ struct Slot {
     since: AtomicU64,
     /// The stack of the poll that began at that time: the lower half of the time, and the number of the stack.
     stack: AtomicU64,
+    /// What the thread did shortly before, as a [`Sight`].
+    seen: AtomicU8,
 }
 
-static POLLING: [Slot; SLOTS] =
-    [const { Slot { thread: AtomicI32::new(0), since: AtomicU64::new(0), stack: AtomicU64::new(0) } }; SLOTS];
+static POLLING: [Slot; SLOTS] = [const {
+    Slot {
+        thread: AtomicI32::new(0),
+        since: AtomicU64::new(0),
+        stack: AtomicU64::new(0),
+        seen: AtomicU8::new(0),
+    }
+}; SLOTS];
 
 static AT_FORK: Handlers = Handlers::in_child(forget_all);
 
@@ -70,6 +79,7 @@ fn forget_all() {
     for slot in &POLLING {
         slot.since.store(0, Ordering::Relaxed);
         slot.stack.store(0, Ordering::Relaxed);
+        slot.seen.store(0, Ordering::Relaxed);
         slot.thread.store(0, Ordering::Relaxed);
     }
 }
@@ -123,18 +133,26 @@ fn claimed() -> Claimed {
     CLAIM.try_with(Claim::claimed).unwrap_or(Claimed { slot: None, forks: 0 })
 }
 
+thread_local! {
+    /// The long polls that this thread has counted. A poll around them does not count their time again.
+    static COUNTED: Cell<Times> = const { Cell::new(Times { running: 0, blocked: 0, locked: 0 }) };
+}
+
 /// A poll of this thread, as long as it lives. Polls nest.
 pub(super) struct Running {
     claimed: Claimed,
     /// Since when the thread polls another task, around this one.
     before: u64,
+    /// What the thread had counted when it began.
+    counted: Times,
 }
 
 /// Notes that this thread polls since `start`.
 #[inline]
 pub(super) fn begin(start: u64) -> Running {
     let claimed = claimed();
-    Running { claimed, before: claimed.slot.map_or(0, |slot| slot.since.swap(start, Ordering::Relaxed)) }
+    let before = claimed.slot.map_or(0, |slot| slot.since.swap(start, Ordering::Relaxed));
+    Running { claimed, before, counted: COUNTED.get() }
 }
 
 impl Drop for Running {
@@ -147,6 +165,8 @@ impl Drop for Running {
 
 /// What a poll that took long is counted with.
 pub(super) struct Poll<'a> {
+    /// The name of the task.
+    pub(super) name: &'a str,
     pub(super) start: u64,
     pub(super) end: u64,
     /// Time off the CPU, if it was measured.
@@ -157,36 +177,86 @@ pub(super) struct Poll<'a> {
 }
 
 impl Running {
-    /// Counts the poll if it took long.
+    /// Counts the poll if it took long, even without the long polls inside of it, which have counted themselves.
     #[inline]
     pub(super) fn end(self, poll: &Poll<'_>) {
-        if poll.end.saturating_sub(poll.start) >= THRESHOLD.load(Ordering::Relaxed) {
-            count(poll, self.claimed.slot());
+        let threshold = THRESHOLD.load(Ordering::Relaxed);
+        if poll.end.saturating_sub(poll.start) >= threshold {
+            let own = poll.times(COUNTED.get().since(self.counted));
+            if own.running >= threshold {
+                count(poll, own, self.claimed.slot());
+                COUNTED.set(COUNTED.get().plus(own));
+            }
+        }
+    }
+}
+
+impl Poll<'_> {
+    /// Returns its times without those of the polls `inside` of it.
+    fn times(&self, inside: Times) -> Times {
+        Times {
+            running: self.end.saturating_sub(self.start).saturating_sub(inside.running),
+            blocked: self.blocked.unwrap_or(0).saturating_sub(inside.blocked),
+            locked: self.locked.saturating_sub(inside.locked),
         }
     }
 }
 
 #[cold]
-fn count(poll: &Poll<'_>, slot: Option<&Slot>) {
+fn count(poll: &Poll<'_>, own: Times, slot: Option<&Slot>) {
     let Some(table) = table() else { return };
     let taken = slot.map_or(0, |slot| slot.stack.load(Ordering::Acquire));
     let is_of_this_poll = taken >> 32 == poll.start & 0xffff_ffff;
-    let stack = if is_of_this_poll { StackNumber::from_raw(taken as u32) } else { StackNumber::NONE };
-    let running = poll.end.saturating_sub(poll.start);
-    let labels = poll.labels.with([("cause", cause(poll, running))]);
-    NANOS.fetch_add(running, Ordering::Relaxed);
-    LENGTHS[place(running)].fetch_add(1, Ordering::Relaxed);
-    table.add_labelled(stack, StackNumber::NONE, &labels, Weight::times(running, 1));
+    let (stack, seen) = match slot.filter(|_| is_of_this_poll) {
+        Some(slot) => (StackNumber::from_raw(taken as u32), slot.seen.load(Ordering::Relaxed)),
+        None => (StackNumber::NONE, Sight::Other as u8),
+    };
+    let cause = own.cause(Sight::from_raw(seen));
+    let labels = poll.labels.with([("cause", cause)]);
+    NANOS.fetch_add(own.running, Ordering::Relaxed);
+    LENGTHS[place(own.running)].fetch_add(1, Ordering::Relaxed);
+    table.add_labelled(stack, StackNumber::NONE, &labels, Weight::times(own.running, 1));
+    if let Some(listener) = listener() {
+        listener(&LongPoll {
+            task: poll.name,
+            labels: poll.labels,
+            duration: Duration::from_nanos(own.running),
+            cause,
+        });
+    }
 }
 
-/// Returns what held up the poll for most of its time.
-fn cause(poll: &Poll<'_>, running: u64) -> &'static str {
-    match poll.blocked {
-        _ if poll.locked * 2 > running => "lock",
-        None => "unknown",
-        Some(blocked) if blocked * 2 > running => "system call",
-        Some(_) => "cpu",
+/// A poll that took long.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct LongPoll<'a> {
+    /// The name of its task.
+    pub task: &'a str,
+    /// The labels of its task.
+    pub labels: &'a LabelSet,
+    /// How long it took, without the long polls inside of it.
+    pub duration: Duration,
+    /// What held it up for most of that: `cpu`, `lock`, `file` or `system call`.
+    pub cause: &'static str,
+}
+
+/// What is told of long polls.
+pub type Listener = fn(&LongPoll<'_>);
+
+static LISTENER: OnceLock<Listener> = OnceLock::new();
+static IS_HEARD: AtomicBool = AtomicBool::new(false);
+
+/// From now on, tells `listener` of each long poll on the thread of the poll, right after it, or stops to. There is one
+/// listener in a process, the first.
+pub fn tell(listener: Listener, is_on: bool) {
+    if is_on {
+        let _ = LISTENER.set(listener);
     }
+    IS_HEARD.store(is_on, Ordering::Relaxed);
+}
+
+fn listener() -> Option<Listener> {
+    LISTENER.get().copied().filter(|_| IS_HEARD.load(Ordering::Relaxed))
 }
 
 fn table() -> Option<&'static Delays> {
@@ -243,7 +313,8 @@ fn watch_all() {
         let threshold = THRESHOLD.load(Ordering::Relaxed);
         let are_any = look(threshold);
         std::thread::sleep(if are_any {
-            Duration::from_nanos(threshold / 2)
+            // A threshold that is out of reach may be set back.
+            Duration::from_nanos(threshold / 2).min(Duration::from_secs(1))
         } else {
             IDLE.min(Duration::from_nanos(threshold))
         });
@@ -269,11 +340,11 @@ fn look(threshold: u64) -> bool {
 
 fn take(slot: &Slot, since: u64) {
     let Some(table) = table() else { return };
-    let mut frames = Vec::new();
-    if stacks::take(slot.thread.load(Ordering::Relaxed), &mut frames)
-        && slot.since.load(Ordering::Acquire) == since
-    {
+    let (mut frames, thread) = (Vec::new(), slot.thread.load(Ordering::Relaxed));
+    let seen = Sight::of(thread);
+    if stacks::take(thread, &mut frames).is_some() && slot.since.load(Ordering::Acquire) == since {
         let stack = u64::from(table.stack(&frames).raw());
+        slot.seen.store(seen as u8, Ordering::Relaxed);
         slot.stack.store((since & 0xffff_ffff) << 32 | stack, Ordering::Release);
     }
 }

@@ -22,6 +22,7 @@
 //! the poll that made it, and waking it wakes that. A later poll uses the same node only if the executor's waker is
 //! still the same (`will_wake`), so whichever waker a future has kept, it wakes what the executor's own would wake.
 
+mod cause;
 pub mod long_polls;
 mod off_cpu;
 mod pace;

@@ -74,17 +74,19 @@ pub struct Info {
 pub(super) struct AwaitPoint {
     pub(super) stack: StackNumber,
     pub(super) context: ContextNumber,
+    /// For how many awaits it stands; 0 if the task only awaits another one that it polls, which counts the time itself.
+    pub(super) weight: u64,
 }
 
 impl AwaitPoint {
     /// Not known: the poll was not sampled, or it was the last one.
-    pub(super) const NONE: Self = Self { stack: StackNumber::NONE, context: ContextNumber::NONE };
+    pub(super) const NONE: Self = Self { stack: StackNumber::NONE, context: ContextNumber::NONE, weight: 0 };
 }
 
 /// The state of a task. The thread that polls it writes, wakers mark it as woken, and anyone reads.
 pub(super) struct State {
     pub(super) id: u64,
-    name: Box<str>,
+    pub(super) name: Box<str>,
     pub(super) labels: LabelSet,
     spawned: StackNumber,
     born: u64,
@@ -94,7 +96,7 @@ pub(super) struct State {
     /// When it was woken since the last poll began; 0 if it was not.
     woken: AtomicU64,
     polls: AtomicU64,
-    /// Where it awaits, and for how many polls this one stands; no stack if the last poll was not sampled.
+    /// Where it awaits, as an [`AwaitPoint`]; no stack if the last poll was not sampled.
     stack: AtomicU32,
     context: AtomicU32,
     weight: AtomicU64,
@@ -155,6 +157,7 @@ impl State {
         let stack = StackNumber::from_raw(self.stack.swap(0, Ordering::Relaxed));
         let weight = self.weight.load(Ordering::Relaxed);
         if stack != StackNumber::NONE
+            && weight > 0
             && let Some(awaits) = awaits()
         {
             let context = ContextNumber::from_raw(self.context.load(Ordering::Relaxed));
@@ -163,12 +166,12 @@ impl State {
     }
 
     /// Notes that a poll ends `now`, after so much time off the CPU, and where the task awaits.
-    pub(super) fn end_poll(&self, now: u64, blocked: u64, point: AwaitPoint, weight: u64) {
+    pub(super) fn end_poll(&self, now: u64, blocked: u64, point: AwaitPoint) {
         let running = now.saturating_sub(self.changed.load(Ordering::Relaxed));
         let blocked = blocked.min(running);
         add(&self.cpu, running - blocked);
         add(&self.blocked, blocked);
-        self.weight.store(weight, Ordering::Relaxed);
+        self.weight.store(point.weight, Ordering::Relaxed);
         self.context.store(point.context.raw(), Ordering::Relaxed);
         self.stack.store(point.stack.raw(), Ordering::Relaxed);
         self.changed.store(now, Ordering::Relaxed);
@@ -235,14 +238,14 @@ mod tests {
         let state = state();
         let born = state.born;
         state.begin_poll(born + 10);
-        state.end_poll(born + 110, 30, AwaitPoint::NONE, 1);
+        state.end_poll(born + 110, 30, AwaitPoint::NONE);
         state.woken.store(born + 150, Ordering::Relaxed);
         state.begin_poll(born + 160);
         // Woken during the poll: it is runnable from its end on.
         state.woken.store(born + 170, Ordering::Relaxed);
-        state.end_poll(born + 200, 900, AwaitPoint::NONE, 1);
+        state.end_poll(born + 200, 900, AwaitPoint::NONE);
         state.begin_poll(born + 205);
-        state.end_poll(born + 206, 0, AwaitPoint::NONE, 1);
+        state.end_poll(born + 206, 0, AwaitPoint::NONE);
         let times = state.times();
         let expected = Times { wall: 206, cpu: 71, blocked: 70, awaiting: 40, runnable: 25 };
         assert_eq!(times, expected);
@@ -256,7 +259,7 @@ mod tests {
         assert_eq!(phase(), Phase::Runnable);
         state.begin_poll(state.born + 1);
         assert_eq!(phase(), Phase::Running);
-        state.end_poll(state.born + 2, 0, AwaitPoint::NONE, 1);
+        state.end_poll(state.born + 2, 0, AwaitPoint::NONE);
         assert_eq!(phase(), Phase::Awaiting);
         state.wake();
         state.wake();

@@ -96,20 +96,21 @@ impl Watched {
         let mut context = Context::from_waker(&waker);
         let running = long_polls::begin(start);
         let locked = locks::blocked_nanos();
-        off_cpu::begin(start, weight.is_some());
+        let baseline = off_cpu::begin(start, weight.is_some());
         let (outcome, point) = match weight {
             None => (future.poll(&mut context), AwaitPoint::NONE),
-            Some(_) => {
+            Some(weight) => {
                 let sampled = Sampled::begin(&node, Registers::here());
                 let outcome = future.poll(&mut context);
-                (outcome, sampled.point())
+                (outcome, sampled.point(weight))
             }
         };
         let point = if outcome.is_pending() { point } else { AwaitPoint::NONE };
         let (end, locked) = (clock::monotonic_nanos(), locks::blocked_nanos().wrapping_sub(locked));
-        let blocked = off_cpu::end(start, end, weight.is_some());
-        self.state.end_poll(end, blocked.unwrap_or(0).max(locked), point, weight.unwrap_or(0));
-        running.end(&LongPoll { start, end, blocked, locked, labels: &self.state.labels });
+        let blocked = baseline.end(start, end, weight.is_some());
+        self.state.end_poll(end, blocked.unwrap_or(0).max(locked), point);
+        let (name, labels) = (&*self.state.name, &self.state.labels);
+        running.end(&LongPoll { name, start, end, blocked, locked, labels });
         self.node = Some(node);
         outcome
     }

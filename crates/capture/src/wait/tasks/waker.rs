@@ -25,7 +25,8 @@ pub(super) struct Node {
 
 impl Node {
     fn new(inner: &Waker, state: &Arc<State>) -> Arc<Self> {
-        Arc::new(Self { inner: inner.clone(), state: state.clone() })
+        let inner = POLLING.with(|polling| polling.delegate(|| inner.clone()));
+        Arc::new(Self { inner, state: state.clone() })
     }
 
     /// Returns the node for a poll with the executor's `waker`: the one of the `last` poll, if it wakes the same. A future
@@ -110,6 +111,10 @@ struct Polling {
     point: Cell<Option<AwaitPoint>>,
     /// How many clones of the poll are still there.
     clones: Cell<u32>,
+    /// Whether any of them was made by something else than a task that this one polls.
+    is_direct: Cell<bool>,
+    /// Whether a task that is polled inside of this one is making its node.
+    is_delegating: Cell<bool>,
 }
 
 impl Polling {
@@ -119,7 +124,16 @@ impl Polling {
             return false;
         }
         self.clones.set(self.clones.get() + 1);
+        self.is_direct.set(self.is_direct.get() || !self.is_delegating.get());
         self.point.get().is_none()
+    }
+
+    /// Clones the waker of the poll for a task inside of it.
+    fn delegate(&self, clone: impl FnOnce() -> Waker) -> Waker {
+        self.is_delegating.set(true);
+        let waker = clone();
+        self.is_delegating.set(false);
+        waker
     }
 
     /// Counts a clone that is gone. When all are, the future that made them is over (a timer registers its waker before
@@ -129,6 +143,7 @@ impl Polling {
             self.clones.set(self.clones.get().saturating_sub(1));
             if self.clones.get() == 0 {
                 self.point.set(None);
+                self.is_direct.set(false);
             }
         }
     }
@@ -136,7 +151,14 @@ impl Polling {
 
 thread_local! {
     static POLLING: Polling = const {
-        Polling { node: Cell::new(ptr::null()), base: Cell::new(None), point: Cell::new(None), clones: Cell::new(0) }
+        Polling {
+            node: Cell::new(ptr::null()),
+            base: Cell::new(None),
+            point: Cell::new(None),
+            clones: Cell::new(0),
+            is_direct: Cell::new(false),
+            is_delegating: Cell::new(false),
+        }
     };
 }
 
@@ -157,13 +179,13 @@ fn note_await(node: &Node) {
     let stack = awaits.stack(&frames[OWN_FRAMES.min(end)..end]);
     let own = &node.state.labels;
     let context = if own.is_current() { awaits.context(own) } else { awaits.context(&LabelSet::current()) };
-    let point = AwaitPoint { stack, context };
+    let point = AwaitPoint { stack, context, weight: 0 };
     POLLING.with(|polling| polling.point.set(Some(point)));
 }
 
 /// A sampled poll, as long as it lives. Polls nest: a task may poll another one.
 pub(super) struct Sampled {
-    before: (*const (), Option<Registers>, Option<AwaitPoint>, u32),
+    before: (*const (), Option<Registers>, Option<AwaitPoint>, u32, bool),
 }
 
 impl Sampled {
@@ -176,24 +198,29 @@ impl Sampled {
                 polling.base.replace(Some(base)),
                 polling.point.replace(None),
                 polling.clones.replace(0),
+                polling.is_direct.replace(false),
             ),
         })
     }
 
-    /// Returns where the future awaits.
-    pub(super) fn point(&self) -> AwaitPoint {
-        POLLING.with(|polling| polling.point.get()).unwrap_or_default()
+    /// Returns where the future awaits. Its poll stands for `weight` polls.
+    pub(super) fn point(&self, weight: u64) -> AwaitPoint {
+        POLLING.with(|polling| {
+            let weight = if polling.is_direct.get() { weight } else { 0 };
+            AwaitPoint { weight, ..polling.point.get().unwrap_or_default() }
+        })
     }
 }
 
 impl Drop for Sampled {
     fn drop(&mut self) {
-        let (node, base, point, clones) = self.before;
+        let (node, base, point, clones, is_direct) = self.before;
         POLLING.with(|polling| {
             polling.node.set(node);
             polling.base.set(base);
             polling.point.set(point);
             polling.clones.set(clones);
+            polling.is_direct.set(is_direct);
         });
     }
 }

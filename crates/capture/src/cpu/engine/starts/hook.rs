@@ -71,14 +71,22 @@ unsafe fn create_armed(
     Some(result)
 }
 
-/// Returns the next function of this name: the C library's, or another library's that stands before it.
+/// Looks up the next function of this name: the C library's, or another library's that stands before it. The program calls it
+/// when it is loaded: later, the lookup might wait for a thread that loads a library, and that thread for the one that is to
+/// be started.
+pub extern "C" fn resolve_create() {
+    // SAFETY: looks up a name; the result is checked before it is used.
+    let next = unsafe { libc::dlsym(libc::RTLD_NEXT, c"pthread_create".as_ptr()) };
+    NEXT.store(next, Ordering::Release);
+}
+
+/// Returns the next function of this name.
 fn next() -> Option<Create> {
-    let mut known = NEXT.load(Ordering::Acquire);
-    if known.is_null() {
-        // SAFETY: looks up a name; the result is checked.
-        known = unsafe { libc::dlsym(libc::RTLD_NEXT, c"pthread_create".as_ptr()) };
-        NEXT.store(known, Ordering::Release);
+    if NEXT.load(Ordering::Acquire).is_null() {
+        // A library starts a thread while it is loaded, before the program is.
+        resolve_create();
     }
+    let known = NEXT.load(Ordering::Acquire);
     // SAFETY: null, or what `dlsym` returned as the function of that name, which has this type.
     (!known.is_null()).then(|| unsafe { std::mem::transmute::<*mut c_void, Create>(known) })
 }

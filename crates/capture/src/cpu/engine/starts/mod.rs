@@ -23,7 +23,7 @@ mod hook;
 mod slots;
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-pub use hook::pthread_create;
+pub use hook::{pthread_create, resolve_create};
 
 pub(super) use slots::{begin, end, is_installed, list};
 

@@ -76,14 +76,14 @@ pub(in super::super) fn list(listed: &mut Vec<Tid>, is_there: impl Fn(&Tid) -> b
     listed.clear();
     for slot in &SLOT {
         let thread = slot.thread.load(Ordering::Acquire);
-        if thread == 0 || slot.timer.load(Ordering::Acquire) == 0 {
+        if thread == 0 {
             continue;
         }
-        if is_there(&thread) {
-            listed.push(thread);
-        } else {
+        if !is_there(&thread) {
             drop(slot.take_timer());
             let _ = slot.thread.compare_exchange(thread, 0, Ordering::AcqRel, Ordering::Relaxed);
+        } else if slot.timer.load(Ordering::Acquire) != 0 {
+            listed.push(thread);
         }
     }
     listed.sort_unstable();
@@ -201,6 +201,20 @@ mod tests {
             }
         }
         sum as f64 / (run * THREADS) as f64
+    }
+
+    #[test]
+    fn the_slot_of_a_thread_that_is_gone_is_given_back_even_without_a_timer() {
+        // No kernel has a thread of this number.
+        const GONE: Tid = Tid::MAX;
+        let alive = threads::this_thread();
+        let slots = [GONE, alive].map(|thread| claim(thread).expect("a free slot"));
+        let mut listed = Vec::new();
+        // Threads of other tests are left alone.
+        list(&mut listed, |thread| *thread != GONE);
+        assert_eq!(slots.map(|at| SLOT[at].thread.load(Ordering::Relaxed)), [0, alive]);
+        assert!(!listed.contains(&alive), "it has no timer");
+        SLOT[slots[1]].leave();
     }
 
     #[test]
