@@ -38,6 +38,7 @@ pub mod pprof;
 pub mod protobuf;
 mod regroup;
 mod rows;
+mod sample_types;
 mod strings;
 pub mod timeline;
 mod timeline_values;
