@@ -1,11 +1,11 @@
 //! What flamelet sends, received by the code of the receivers' own protocols: Pyroscope's Connect handlers, Parca's gRPC
-//! services, and the OpenTelemetry collector's decoder (`tests/peers/wire`).
+//! services, and the OpenTelemetry collector's decoder (`tests/peers/wire`). And what a service answers to Pyroscope's own client.
 //!
 //! `cargo xtask tools --peers` builds that program; where it is not built, these tests are skipped, and say so.
 
 use flamelet::{History, Profiler, Push};
-use flamelet_profile::{Budget, Limits, Profile, pprof};
-use flamelet_store::{Query, Reader};
+use flamelet_profile::{Budget, Limits, Profile, ProfileBuilder, pprof};
+use flamelet_store::{Options, Query, Reader, Writer};
 use flamelet_tests::programs::run_flamelet;
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -13,9 +13,20 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const DEADLINE: Duration = Duration::from_secs(180);
+
+/// Returns the program with the peers' code, or says that the test is skipped.
+fn program() -> Option<PathBuf> {
+    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+    let program = home.join(".cache/flamelet/peers/bin/wire");
+    if !program.is_file() {
+        flamelet_test_support::skip!("the peers are not built (`cargo xtask tools --peers` builds them)");
+        return None;
+    }
+    Some(program)
+}
 
 /// The receiver, which ends with the test.
 struct Wire {
@@ -27,13 +38,7 @@ struct Wire {
 impl Wire {
     /// Starts it, or says that the test is skipped.
     fn start() -> Option<Self> {
-        let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
-        let program = home.join(".cache/flamelet/peers/bin/wire");
-        if !program.is_file() {
-            flamelet_test_support::skip!("the peers are not built (`cargo xtask tools --peers` builds them)");
-            return None;
-        }
-        let mut child = Command::new(program).stdout(Stdio::piped()).spawn().expect("it starts");
+        let mut child = Command::new(program()?).stdout(Stdio::piped()).spawn().expect("it starts");
         let (sender, lines) = mpsc::channel();
         let output = BufReader::new(child.stdout.take().expect("a pipe"));
         std::thread::spawn(move || {
@@ -160,6 +165,66 @@ fn spin_for_peers(duration: Duration) {
             state = black_box(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
         }
     }
+}
+
+/// When the windows of [`known_history`] began, in milliseconds since 1970: within what a history keeps.
+fn yesterday() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).expect("not far in the future") - 86_400_000
+}
+
+/// Writes two windows: `pay` for route /a, in a span, and `list` for route /b.
+fn known_history(folder: &Path, start: i64) {
+    let mut writer = Writer::open(folder, Options::default()).expect("a writer");
+    for (number, route, function, span) in
+        [(0, "/a", "pay", "b7ad6b7169203331"), (1, "/b", "list", "b7ad6b7169203332")]
+    {
+        let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
+        builder.set_period("cpu", "nanoseconds", 10_000_000);
+        let frames = [builder.named_frame(function), builder.named_frame("main")];
+        let stack = builder.stack(&frames);
+        let labels = [("route", route), ("span_id", span)].map(|(key, text)| builder.text_label(key, text));
+        let labels = builder.labels(&labels);
+        builder.sample(stack, labels, &[number + 1, (number + 1) * 1000]);
+        let header = builder.header_mut();
+        let start = (start + number * 10_000) * 1_000_000;
+        (header.time_nanos, header.duration_nanos) = (start, 10_000_000_000);
+        writer.append("cpu", &builder.finish()).expect("written");
+    }
+}
+
+/// Grafana's data source asks with this client.
+#[test]
+fn a_service_answers_pyroscopes_own_client() {
+    let Some(program) = program() else { return };
+    let (folder, start) = (tempfile::tempdir().expect("a folder"), yesterday());
+    known_history(folder.path(), start);
+    let profiler = Profiler::builder().name("checkout").history(History::new(folder.path()));
+    let profiler = profiler.start().expect("started");
+    let server = profiler.serve("127.0.0.1:0").expect("a server");
+    let url = format!("http://{}", server.address());
+    let times = [start - 1000, start + 60_000].map(|time| time.to_string());
+    let output = Command::new(program).args(["query", &url]).args(times).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    let names =
+        "__name__ __period_type__ __period_unit__ __profile_type__ __type__ __unit__ route service_name";
+    let cpu = "process_cpu:cpu:nanoseconds:cpu:nanoseconds";
+    let answers = [
+        format!("ProfileTypes process_cpu:samples:count:cpu:nanoseconds {cpu}"),
+        format!("LabelNames {names}"),
+        "LabelValues /a /b".to_owned(),
+        "Series {route=/a,service_name=checkout} {route=/b,service_name=checkout}".to_owned(),
+        "SelectMergeStacktraces 3000 list main pay total".to_owned(),
+        "SelectMergeSpanProfile 1000 main pay total".to_owned(),
+        "SelectMergeProfile 1000".to_owned(),
+        "Diff 1000 2000 3000".to_owned(),
+        "SelectSeries {route=/a}=1000 {route=/b}=2000".to_owned(),
+        "SelectHeatmap 2".to_owned(),
+        "GetProfileStats true true true".to_owned(),
+    ];
+    let expected = ["proto", "json"].map(|codec| answers.each_ref().map(|it| format!("{codec} {it}")));
+    assert_eq!(said.lines().collect::<Vec<_>>(), expected.as_flattened());
 }
 
 #[test]
