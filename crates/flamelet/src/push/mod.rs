@@ -12,6 +12,7 @@
 
 mod client;
 mod environment;
+mod names;
 #[cfg(test)]
 mod outage;
 mod pusher;

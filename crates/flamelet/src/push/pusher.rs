@@ -12,6 +12,7 @@ use flamelet_remote::push::{self, Backoff, Series, Verdict, judge};
 use flamelet_store::{Cursor, Follower, NextWindow, Position, Progress, Reader};
 
 use super::client::Transport;
+use super::names::KnownNames;
 use super::{Counters, Push};
 use crate::problem::to_standard_error;
 use crate::{Error, ErrorKind, Result};
@@ -72,6 +73,7 @@ pub(super) struct Pusher<T> {
     cursor: Option<Cursor>,
     /// Reads the history; `None` until the folder can be opened.
     follower: Option<Follower>,
+    names: KnownNames,
     progress: Progress,
     sending: Option<Sending>,
     /// What the history was like when it had nothing to send.
@@ -99,6 +101,7 @@ impl<T: Transport> Pusher<T> {
             counters,
             cursor: None,
             follower: None,
+            names: KnownNames::default(),
             progress,
             sending: None,
             seen: None,
@@ -200,7 +203,7 @@ impl<T: Transport> Pusher<T> {
         Ok(true)
     }
 
-    fn prepare(&self, reader: &Reader, window: NextWindow, now: i64, budget: &Budget) -> Result<Sending> {
+    fn prepare(&mut self, reader: &Reader, window: NextWindow, now: i64, budget: &Budget) -> Result<Sending> {
         let NextWindow { position, kind, mut profile, .. } = window;
         let header = &profile.header;
         let (start, end) = (header.time_nanos, header.time_nanos.saturating_add(header.duration_nanos));
@@ -210,9 +213,11 @@ impl<T: Transport> Pusher<T> {
             return Ok(sending);
         }
         if let Some(symbolize) = &self.service.symbolize {
-            symbolize(&mut profile);
-            // Of builds that were replaced. The file with their names is read only if some are missing.
+            self.names.add_to(&mut profile);
+            // These do next to nothing if all code has names.
             reader.add_names(&mut profile, budget)?;
+            symbolize(&mut profile);
+            self.names.learn(&profile);
         }
         let series = Series {
             name: push::prepare(self.push.protocol, &kind, &mut profile),
