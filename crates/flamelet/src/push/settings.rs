@@ -66,7 +66,7 @@ impl Push {
     }
 
     /// Sends to the address as it is.
-    pub(super) fn to_whole_url(mut self) -> Self {
+    pub(super) fn with_whole_url(mut self) -> Self {
         self.is_whole_url = true;
         self
     }
