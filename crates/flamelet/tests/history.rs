@@ -1,6 +1,7 @@
 //! The past on disk: it survives the profiler, and a disk that cannot be written hurts nobody.
 
-use flamelet::{ErrorKind, History, Profile, Profiler, ProfilerBuilder};
+use flamelet::{ErrorKind, History, IntervalFiles, Profile, Profiler, ProfilerBuilder};
+use flamelet_capture::profile::pprof;
 use std::hint::black_box;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
@@ -112,4 +113,34 @@ fn spin_until_written(profiler: &Profiler, start: SystemTime) {
         spin_at_night(Duration::from_millis(100));
         assert!(patience.elapsed() < DEADLINE, "no window was written");
     }
+}
+
+/// Both take their samples from the same sampler.
+#[test]
+fn interval_files_are_written_beside_a_history() {
+    let (folder, files) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let start = SystemTime::now() - Duration::from_secs(1);
+    let profiler = builder(folder.path()).start().expect("started");
+    let recorder = IntervalFiles::builder(files.path()).name("night").interval(Duration::from_millis(200));
+    let recorder = recorder.profiler(profiler.clone()).start().expect("started");
+    spin_until(&profiler, start, |profile| names(profile, "spin_at_night"));
+    let has_file = || {
+        let entries =
+            std::fs::read_dir(files.path()).expect("listed").map(|entry| entry.expect("listed").path());
+        let mut written = entries.filter(|path| path.to_string_lossy().ends_with(".pb.gz"));
+        written.any(|path| {
+            // The oldest are removed.
+            let Ok(bytes) = std::fs::read(path) else { return false };
+            names(&pprof::read(&bytes, &pprof::Limits::default()).expect("a whole profile"), "spin_at_night")
+        })
+    };
+    let patience = Instant::now();
+    while !has_file() {
+        assert!(patience.elapsed() < DEADLINE, "no file has the function");
+        spin_at_night(Duration::from_millis(100));
+    }
+    // The files have not taken the samples away from the history.
+    let middle = SystemTime::now();
+    spin_until(&profiler, middle, |profile| names(profile, "spin_at_night"));
+    drop(recorder);
 }

@@ -1,9 +1,12 @@
 //! A service pushes its history over real connections, to receivers with every fault: all of it arrives.
 
+#[path = "support/requests.rs"]
+mod requests;
+
 use flamelet::{ErrorKind, History, Profile, Profiler, Push};
-use flamelet_capture::profile::protobuf::{FieldValue, Fields};
 use flamelet_capture::profile::{Budget, Limits, pprof};
 use flamelet_store::{Query, Reader};
+use requests::{Request, field, read_request};
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::io::{Read, Write};
@@ -31,14 +34,6 @@ enum Fault {
     TakenThenGarbage,
     /// Takes the request, and answers without end.
     TakenThenEndless,
-}
-
-/// One request that was taken.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Request {
-    path: String,
-    headers: BTreeMap<String, String>,
-    body: Vec<u8>,
 }
 
 #[derive(Clone, Default)]
@@ -103,32 +98,6 @@ impl Receiver {
     }
 }
 
-fn read_request(stream: &mut TcpStream) -> Option<Request> {
-    let mut bytes = Vec::new();
-    let end = loop {
-        if let Some(end) = bytes.windows(4).position(|at| at == b"\r\n\r\n") {
-            break end;
-        }
-        let mut chunk = [0; 4096];
-        let count = stream.read(&mut chunk).ok().filter(|&count| count > 0)?;
-        bytes.extend_from_slice(&chunk[..count]);
-    };
-    let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
-    let mut lines = head.lines();
-    let path = lines.next()?.split(' ').nth(1)?.to_owned();
-    let header = |line: &str| {
-        let (name, value) = line.split_once(':')?;
-        Some((name.to_ascii_lowercase(), value.trim().to_owned()))
-    };
-    let headers: BTreeMap<String, String> = lines.filter_map(header).collect();
-    let length: usize = headers.get("content-length")?.parse().ok()?;
-    let mut body = bytes.split_off(end + 4);
-    let mut rest = vec![0; length.checked_sub(body.len())?];
-    stream.read_exact(&mut rest).ok()?;
-    body.extend(rest);
-    Some(Request { path, headers, body })
-}
-
 #[inline(never)]
 fn spin_and_push(duration: Duration) {
     let end = Instant::now() + duration;
@@ -142,16 +111,6 @@ fn spin_and_push(duration: Duration) {
 
 fn history(folder: &std::path::Path) -> History {
     History::new(folder).window(Duration::from_millis(200)).frequency(200)
-}
-
-fn field(message: &[u8], wanted: u32) -> Vec<u8> {
-    let mut fields = Fields::new(message);
-    while let Some((number, value)) = fields.next().expect("a message") {
-        if let (true, FieldValue::Bytes(bytes)) = (number == wanted, value) {
-            return bytes.to_vec();
-        }
-    }
-    panic!("field {wanted} is missing");
 }
 
 /// Returns the total of all that is in a history.
@@ -259,6 +218,50 @@ fn parca_and_otlp_get_the_same_windows() {
         assert_eq!(request.headers["content-encoding"], "gzip");
     }
     assert_eq!(otlp.taken().len(), parca.taken().len());
+}
+
+#[test]
+fn two_receivers_at_one_address_get_everything_each() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let receiver = Receiver::default();
+    let address = receiver.start(b"");
+    let push = |tenant: &str| Push::pyroscope(&address).tenant(tenant);
+    let profiler = || Profiler::builder().name("night").overhead_budget(None).history(history(folder.path()));
+    let twice = profiler().push(push("north")).push(push("north").token("other")).start();
+    let error = twice.expect_err("the same receiver");
+    assert_eq!(error.kind(), ErrorKind::InvalidOption);
+    assert!(error.to_string().contains("is named twice"), "{error}");
+    // The same tenant twice, but with labels that tell the series apart.
+    let zoned = push("north").label("zone", "b");
+    let profiler = profiler().push(push("north")).push(push("south")).push(zoned).start().expect("started");
+    spin_until(|| {
+        let metrics = profiler.metrics();
+        metrics.pushed >= 15 && metrics.push_lag < Duration::from_secs(2)
+    });
+    drop(profiler);
+    let on_disk = total_on_disk(folder.path());
+    let total = |is_theirs: &dyn Fn(&Request) -> bool| {
+        let taken = receiver.taken();
+        taken.iter().filter(|request| is_theirs(request)).map(|it| profile_of(&it.body).total(1)).sum::<i64>()
+    };
+    let is_zoned = |request: &Request| String::from_utf8_lossy(&request.body).contains("zone");
+    let is_of = |request: &Request, tenant: &str| request.headers["x-scope-orgid"] == tenant;
+    assert_eq!(total(&|request| is_of(request, "south")), on_disk);
+    assert_eq!(total(&|request| is_of(request, "north") && is_zoned(request)), on_disk);
+    assert_eq!(total(&|request| is_of(request, "north") && !is_zoned(request)), on_disk);
+}
+
+#[test]
+fn a_login_page_is_not_a_receiver() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let receiver = Receiver::default();
+    // A page without a content type, as the answer to each request.
+    let address = receiver.start(b"<html>sign in</html>");
+    let profiler = Profiler::builder().name("night").overhead_budget(None).history(history(folder.path()));
+    let profiler = profiler.push(Push::pyroscope(&address)).start().expect("started");
+    spin_until(|| profiler.metrics().push_retries >= 2);
+    let metrics = profiler.metrics();
+    assert_eq!((metrics.pushed, metrics.push_dropped), (0, 0), "nothing counts as sent");
 }
 
 #[test]

@@ -40,6 +40,7 @@ pub mod pprof;
 pub mod protobuf;
 mod regroup;
 mod rows;
+mod sample_types;
 mod strings;
 pub mod terminal;
 pub mod timeline;

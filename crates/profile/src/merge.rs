@@ -501,7 +501,7 @@ impl Profile {
         self.samples.labels.iter_mut().for_each(|id| *id = ids[id.index()]);
     }
 
-    fn drop_zero_samples(&mut self) {
+    pub(crate) fn drop_zero_samples(&mut self) {
         let width = self.sample_types.len().max(1);
         let keep: Vec<bool> =
             self.samples.values.chunks_exact(width).map(|values| values.iter().any(|&v| v != 0)).collect();

@@ -1,8 +1,9 @@
 //! What receivers get, read again by the readers of those formats.
 
 use flamelet_formats::FormatOptions;
-use flamelet_profile::{LabelSetId, Profile, ProfileBuilder};
-use flamelet_remote::push::{Protocol, Series, name_of};
+use flamelet_profile::protobuf::{FieldValue, Fields};
+use flamelet_profile::{LabelSetId, Limits, Profile, ProfileBuilder, pprof};
+use flamelet_remote::push::{Protocol, Series, name_of, prepare};
 use std::io::Read;
 
 /// Two stacks with labels, in a program with a build id.
@@ -122,4 +123,86 @@ fn kinds_have_the_names_that_receivers_know() {
     assert_eq!(named(&[("samples", "count"), ("cpu", "nanoseconds")]), "process_cpu");
     assert_eq!(named(&[("alloc_objects", "count"), ("inuse_space", "bytes")]), "memory");
     assert_eq!(named(&[("contentions", "count"), ("delay", "nanoseconds")]), "block");
+}
+
+/// Returns the first field of a message with this number.
+fn field(message: &[u8], wanted: u32) -> Vec<u8> {
+    let mut fields = Fields::new(message);
+    while let Some((number, value)) = fields.next().expect("a message") {
+        if let (true, FieldValue::Bytes(bytes)) = (number == wanted, value) {
+            return bytes.to_vec();
+        }
+    }
+    panic!("field {wanted} is missing");
+}
+
+#[test]
+fn pyroscope_gets_only_labels_that_it_takes() {
+    let mut builder = ProfileBuilder::new(&[("samples", "count")]);
+    let frame = builder.named_frame("main");
+    let stack = builder.stack(&[frame]);
+    let long = "é".repeat(2000);
+    let many: Vec<String> = (0..40).map(|number| format!("label {number}")).collect();
+    let sets: [Vec<(&str, &str)>; 3] = [
+        vec![("x-request", "a"), ("x request", "b"), ("service_name", "other"), ("http.route", "/buy")],
+        vec![("query", &long)],
+        many.iter().map(|name| (&**name, "v")).collect(),
+    ];
+    for (number, set) in sets.iter().enumerate() {
+        let labels: Vec<_> = set.iter().map(|(key, text)| builder.text_label(key, text)).collect();
+        let labels = builder.labels(&labels);
+        builder.sample(stack, labels, &[number as i64 + 1]);
+    }
+    let profile = builder.finish();
+    let zone = [("zone".to_owned(), "b".to_owned())];
+    let series = Series { labels: &zone, ..series() };
+    let bodies = Protocol::Pyroscope.bodies(&profile, &series).expect("written");
+    let sent = field(&field(&field(&bodies[0], 1), 2), 1);
+    let sent = pprof::read(&sent, &Limits::SERVICE).expect("pprof");
+    assert_eq!(sent.total(0), 6);
+    let labels = |row: usize| {
+        let labels = sent.labels(sent.sample(row).labels).iter();
+        labels.map(|label| (sent.string(label.key), sent.string(label.text))).collect::<Vec<_>>()
+    };
+    assert_eq!(labels(0), [("x_request", "a"), ("http_route", "/buy")]);
+    assert_eq!(labels(1).len(), 1);
+    assert_eq!(labels(1)[0].1.len(), 2048);
+    // The series has four: __name__, __delta__, service_name and zone.
+    assert_eq!(labels(2).len(), 30 - 4);
+    assert_eq!(labels(2)[0], ("label_0", "v"));
+    // The others have no such limits, and get the labels as they are.
+    for protocol in [Protocol::Parca, Protocol::Otlp] {
+        assert_eq!(protocol.bodies(&profile, &series).expect("written").len(), 1);
+    }
+}
+
+#[test]
+fn of_memory_only_what_counts_is_sent() {
+    let mut builder = ProfileBuilder::new(&[
+        ("alloc_objects", "count"),
+        ("alloc_space", "bytes"),
+        ("inuse_objects", "count"),
+        ("inuse_space", "bytes"),
+    ]);
+    let frame = builder.named_frame("main");
+    let stack = builder.stack(&[frame]);
+    builder.sample(stack, LabelSetId::EMPTY, &[10, 1000, 2, 200]);
+    builder.header_mut().duration_nanos = 7;
+    let window = builder.finish();
+    let prepared = |protocol, kind| {
+        let mut profile = window.clone();
+        assert_eq!(prepare(protocol, kind, &mut profile), "memory");
+        let kinds = profile.sample_types().iter().map(|value| profile.string(value.kind).to_owned());
+        (
+            kinds.collect::<Vec<_>>().join(" "),
+            profile.sample(0).values.to_vec(),
+            profile.header.duration_nanos,
+        )
+    };
+    let in_use = "inuse_objects inuse_space".to_owned();
+    let allocated = "alloc_objects alloc_space".to_owned();
+    assert_eq!(prepared(Protocol::Pyroscope, "heap"), (in_use.clone(), vec![2, 200], 7));
+    assert_eq!(prepared(Protocol::Parca, "heap"), (in_use, vec![2, 200], 0));
+    assert_eq!(prepared(Protocol::Otlp, "allocs"), (allocated.clone(), vec![10, 1000], 7));
+    assert_eq!(prepared(Protocol::Parca, "allocs"), (allocated, vec![10, 1000], 7));
 }

@@ -285,3 +285,89 @@ fn a_push_has_the_labels_and_the_profile() {
     }
     assert_eq!(pairs, ["__delta__=false", "__name__=process_cpu", "region=north", "service_name=checkout"]);
 }
+
+/// A service with a span for each sample, and as many routes as asked for.
+struct Many {
+    spans: usize,
+    routes: usize,
+}
+
+impl Source for Many {
+    fn service(&self) -> &str {
+        "checkout"
+    }
+
+    fn measured(&self, span: Span) -> Result<Vec<Measured>> {
+        Known.measured(span)
+    }
+
+    fn profile(&self, _: &str, _: Span, _: &Keep<'_>) -> Result<Option<Profile>> {
+        Ok(None)
+    }
+
+    fn totals(&self, _: &str, _: Span, each: &mut EachTotal<'_>) -> Result<()> {
+        for number in 0..self.spans.max(self.routes) {
+            let (span, route) = (format!("{number:016x}"), format!("/{}", number % self.routes));
+            let labels = [("span_id", &*span), ("trace_id", &*span), ("route", &*route)];
+            each(THEN + 5000, &labels, &[1, 100]);
+        }
+        Ok(())
+    }
+
+    fn extent(&self) -> Result<Option<Span>> {
+        Known.extent()
+    }
+}
+
+/// Asks for the values of a label, and for series by it.
+fn ask_many(many: &Many, label: &str) -> [(u16, String); 3] {
+    let ask = |method: &str, body: String| {
+        let Answer { status, body, .. } = answer(many, method, Codec::Json, body.as_bytes());
+        (status, String::from_utf8(body).expect("text"))
+    };
+    let end = THEN + 60_000;
+    let series = format!(
+        r#"{{"profileTypeID":"{TYPE}","labelSelector":"{{}}","start":{THEN},"end":{end},"step":15,"groupBy":["{label}"]}}"#
+    );
+    [
+        ask("LabelValues", format!(r#"{{"name":"{label}"}}"#)),
+        ask("Series", r#"{"labelNames":["route"]}"#.to_owned()),
+        ask("SelectSeries", series),
+    ]
+}
+
+#[test]
+fn spans_are_no_series_and_hide_no_label() {
+    let many = Many { spans: 5000, routes: 3 };
+    for (status, body) in ask_many(&many, "route") {
+        assert_eq!(status, 200, "{body}");
+        (0..3).for_each(|route| assert!(body.contains(&format!("/{route}")), "{body}"));
+    }
+    let Answer { status, body, .. } = answer(&many, "LabelNames", Codec::Json, b"{}");
+    let names = String::from_utf8(body).expect("text");
+    assert_eq!(status, 200, "{names}");
+    assert!(names.contains("route") && !names.contains("span_id") && !names.contains("trace_id"), "{names}");
+    let [values, _, series] = ask_many(&many, "span_id");
+    assert_eq!((values.0, series.0), (200, 200));
+    assert!(
+        !values.1.contains("0000") && !series.1.contains("0000000000000001"),
+        "{} {}",
+        values.1,
+        series.1
+    );
+}
+
+#[test]
+fn huge_label_sets_are_an_error_and_not_a_part() {
+    let [values, sets, series] = ask_many(&Many { spans: 0, routes: 2001 }, "route");
+    // All values are there; a list of so many series is refused.
+    assert_eq!(values.0, 200);
+    assert_eq!(values.1.matches('/').count(), 2001);
+    for (status, body) in [sets, series] {
+        assert_eq!(status, 429, "{body}");
+        assert!(body.contains("resource_exhausted") && body.contains("more than 2000 series"), "{body}");
+    }
+    let [values, ..] = ask_many(&Many { spans: 0, routes: 200_001 }, "route");
+    assert_eq!(values.0, 429, "{}", values.1);
+    assert!(values.1.contains("more than 200000 sets of labels"), "{}", values.1);
+}

@@ -3,10 +3,9 @@
 //! The file is replaced as a whole, so it holds the old place or the new one whenever the process ends.
 
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use flamelet_profile::{Budget, Error, Limits, Result};
+use flamelet_profile::{Budget, Error, ErrorKind, Limits, Result};
 
 use crate::error::about;
 use crate::folder::Folder;
@@ -42,14 +41,16 @@ impl Cursor {
         Ok(Self { folder, path })
     }
 
-    /// Returns the progress, or `None` if there is no file, or one that makes no sense.
-    pub fn read(&self) -> Option<Progress> {
-        let (bytes, _loan) = self.folder.read(&self.path, &Budget::new(Limits::SERVICE)).ok()?;
-        let text = std::str::from_utf8(&bytes).ok()?.strip_prefix(HEADER)?;
-        let mut numbers = text.split_ascii_whitespace().map(str::parse::<u64>);
-        let mut next = || numbers.next()?.ok();
-        let position = Position { segment: next()?, windows: next()? };
-        Some(Progress { position, parts: usize::try_from(next()?).ok()? })
+    /// Returns the progress, or `None` if there never was any. Fails if there is a file that cannot be read, or makes no
+    /// sense: then some progress was made, but nobody knows how much.
+    pub fn read(&self) -> Result<Option<Progress>> {
+        let bytes = match self.folder.read(&self.path, &Budget::new(Limits::SERVICE)) {
+            Ok((bytes, _loan)) => bytes,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let damaged = || Error::new(ErrorKind::Corrupt, format!("{}: is damaged", self.path.display()));
+        parse(&bytes).map(Some).ok_or_else(damaged)
     }
 
     /// Keeps the progress.
@@ -59,9 +60,19 @@ impl Cursor {
         let _ = fs::remove_file(&new);
         let mut file = sys::create(&new).map_err(|error| about(&new, &error))?;
         let text = format!("{HEADER}\n{segment} {windows} {parts}\n");
-        file.write_all(text.as_bytes()).map_err(|error| about(&new, &error))?;
+        // Without the sync, a machine that loses power may keep the new name and lose what is in the file.
+        let written = sys::write(&mut file, text.as_bytes()).and_then(|()| file.sync_data());
+        written.map_err(|error| about(&new, &error))?;
         fs::rename(&new, &self.path).map_err(|error| about(&self.path, &error))
     }
+}
+
+fn parse(bytes: &[u8]) -> Option<Progress> {
+    let text = std::str::from_utf8(bytes).ok()?.strip_prefix(HEADER)?;
+    let mut numbers = text.split_ascii_whitespace().map(str::parse::<u64>);
+    let mut next = || numbers.next()?.ok();
+    let position = Position { segment: next()?, windows: next()? };
+    Some(Progress { position, parts: usize::try_from(next()?).ok()? })
 }
 
 #[cfg(test)]
@@ -69,22 +80,44 @@ mod tests {
     use super::*;
 
     #[test]
-    fn progress_is_read_as_it_was_written_and_damage_is_none() {
+    fn progress_is_read_as_it_was_written_and_damage_is_an_error() {
         let folder = tempfile::tempdir().expect("a folder");
         let cursor = Cursor::new(folder.path(), "push-1").expect("made");
-        assert_eq!(cursor.read(), None);
+        assert_eq!(cursor.read().expect("read"), None);
         for parts in [0, 3] {
             let progress = Progress { position: Position { segment: 7, windows: 12 }, parts };
             cursor.write(progress).expect("written");
-            assert_eq!(cursor.read(), Some(progress));
+            assert_eq!(cursor.read().expect("read"), Some(progress));
         }
         for bad in ["", "x", "flamelet cursor 1\n", "flamelet cursor 1\n1 2\n", "flamelet cursor 1\n1 -2 0\n"]
         {
             fs::write(folder.path().join("push-1.cursor"), bad).expect("written");
-            assert_eq!(cursor.read(), None, "{bad:?}");
+            let error = cursor.read().expect_err(bad);
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{bad:?}");
         }
         for bad in ["", "../x", "a b"] {
             assert!(Cursor::new(folder.path(), bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_disk_that_is_full_at_any_byte_keeps_the_old_progress() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let cursor = Cursor::new(folder.path(), "push-1").expect("made");
+        let at = |segment| Progress { position: Position { segment, windows: 3 }, parts: 0 };
+        cursor.write(at(1)).expect("written");
+        let mut has_failed = 0;
+        for room in 0.. {
+            sys::faults::ROOM.set(room);
+            let written = cursor.write(at(2));
+            sys::faults::ROOM.set(usize::MAX);
+            if written.is_ok() {
+                break;
+            }
+            assert_eq!(cursor.read().expect("read"), Some(at(1)), "with {room} bytes");
+            has_failed += 1;
+        }
+        assert!(has_failed > HEADER.len(), "{has_failed}");
+        assert_eq!(cursor.read().expect("read"), Some(at(2)));
     }
 }

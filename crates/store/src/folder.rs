@@ -12,7 +12,7 @@ use crate::error::about;
 use crate::sys;
 
 /// The longest segment that is read.
-const MAX_FILE: u64 = 64 << 20;
+pub(crate) const MAX_FILE: u64 = 64 << 20;
 /// More files than this are not listed.
 const MAX_FILES: usize = 100_000;
 const LOCK: &str = "history.lock";
@@ -218,6 +218,15 @@ impl Folder {
         let mut bytes = Vec::with_capacity(length as usize);
         file.take(length).read_to_end(&mut bytes).map_err(|error| about(path, &error))?;
         Ok((bytes, loan))
+    }
+
+    /// Opens a file to read from it; `None` if there is none.
+    pub(crate) fn open_file(&self, path: &Path) -> Result<Option<fs::File>> {
+        match sys::open(path, &self.owners) {
+            Ok(file) => Ok(Some(file)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(about(path, &error)),
+        }
     }
 
     /// Removes a file of this user. One that cannot be removed must not keep new windows from being written.

@@ -57,7 +57,7 @@ mod writer;
 
 pub use cursor::{Cursor, Progress};
 pub use folder::{is_history, lock, unlock};
-pub use follow::{NextWindow, Position};
+pub use follow::{Follower, NextWindow, Position};
 #[doc(hidden)]
 pub use fuzz::{example_bodies, fuzz_bodies, fuzz_segment};
 pub use hash::ContentHash;

@@ -5,9 +5,7 @@
 //! ends with the number of the last segment that has code of the build; it is removed together with that segment.
 
 use std::collections::{HashMap, HashSet};
-use std::fs;
-use std::io::Write;
-use std::path::PathBuf;
+use std::{fs, io};
 
 use flamelet_profile::protobuf::{FieldValue, Fields, MessageWriter, unzigzag, zigzag};
 use flamelet_profile::{
@@ -126,6 +124,16 @@ impl Names {
         Some(builder.finish())
     }
 
+    /// Takes back places whose names could not be kept, so that they are wanted again.
+    pub(crate) fn give_back(&mut self, profile: &Profile) {
+        for location in profile.locations() {
+            let Some(mapping) = location.mapping.map(|id| profile.mapping(id)) else { continue };
+            let Some(build) = self.builds.get_mut(profile.string(mapping.build_id)) else { continue };
+            let mapped = build.mapped(profile, mapping);
+            build.wanted.push((location.address, mapped));
+        }
+    }
+
     /// Writes the names in `profile`, and returns how many code places have got some.
     pub(crate) fn keep(&mut self, folder: &Folder, profile: &Profile) -> Result<usize> {
         let mut kept = 0;
@@ -204,26 +212,25 @@ fn known_places(folder: &Folder, build_id: &str) -> Offsets {
 /// Appends a record to the file of a build.
 fn append(folder: &Folder, build_id: &str, segment: u64, body: &[u8]) -> Result<()> {
     let record = record::pack(body)?;
-    let (path, mut file, header): (PathBuf, fs::File, &[u8]) = match folder.names_of(build_id) {
-        Some(found) => {
-            let path = folder.names_path(&found);
-            let file = sys::open_to_append(&path).map_err(|error| about(&path, &error))?;
-            (path, file, &[])
-        }
-        None => {
-            let path = folder.names_path(&NamesFile { build_id: build_id.to_owned(), segment });
-            let file = sys::create(&path).map_err(|error| about(&path, &error))?;
-            (path, file, HEADER)
-        }
-    };
-    let length = file.metadata().map_err(|error| about(&path, &error))?.len();
-    let bytes = [header, &record].concat();
-    let written = sys::check_length(length + bytes.len() as u64).and_then(|()| file.write_all(&bytes));
-    written.map_err(|error| {
-        // What follows must not stand behind a torn record.
-        let _ = file.set_len(length);
-        about(&path, &error)
-    })
+    let found = folder.names_of(build_id);
+    let new = || NamesFile { build_id: build_id.to_owned(), segment };
+    let path = folder.names_path(&found.clone().unwrap_or_else(new));
+    let opened = if found.is_some() { sys::open_to_append(&path) } else { sys::create(&path) };
+    opened.and_then(|file| append_to(file, &record)).map_err(|error| about(&path, &error))
+}
+
+/// Appends a record to a file, behind the header if there is none yet.
+fn append_to(mut file: fs::File, record: &[u8]) -> io::Result<()> {
+    let mut length = file.metadata()?.len();
+    if length < HEADER.len() as u64 {
+        // Created by a process that ended before it could write the header, or by a write that failed.
+        file.set_len(0)?;
+        length = 0;
+    }
+    let bytes = if length == 0 { [HEADER, record].concat() } else { record.to_vec() };
+    let written = sys::check_length(length + bytes.len() as u64).and_then(|()| sys::write(&mut file, &bytes));
+    // What follows must not stand behind a torn record.
+    written.inspect_err(|_| drop(file.set_len(length)))
 }
 
 fn encode(profile: &Profile, places: &[(u64, &[Line])]) -> Vec<u8> {

@@ -1,6 +1,7 @@
 //! Profiles of any range of time.
 
-use std::path::Path;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 
 use flamelet_profile::{Budget, Error, ErrorKind, Profile, Result};
 
@@ -128,6 +129,15 @@ impl Reader {
 
     pub(crate) fn segments(&self) -> Result<Vec<Entry>> {
         self.folder.segments()
+    }
+
+    pub(crate) fn path_of(&self, entry: &Entry) -> PathBuf {
+        self.folder.file(&entry.name)
+    }
+
+    /// Opens the file of a segment under this name; `None` if there is none.
+    pub(crate) fn open_file(&self, entry: &Entry) -> Result<Option<File>> {
+        self.folder.open_file(&self.path_of(entry))
     }
 
     pub(crate) fn visit_one(

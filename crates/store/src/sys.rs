@@ -4,7 +4,7 @@
 //! its name.
 
 use std::fs::{File, Metadata, OpenOptions};
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 
 #[cfg(unix)]
@@ -58,6 +58,16 @@ pub(crate) fn open_mark(path: &Path, owners: &[u32]) -> io::Result<File> {
     unix::restrict(&mut options);
     let file = options.open(path)?;
     if is_good(&file.metadata()?, owners) { Ok(file) } else { Err(not_ours()) }
+}
+
+/// Writes all of `bytes`, or fails; then a part may have been written.
+pub(crate) fn write(file: &mut File, bytes: &[u8]) -> io::Result<()> {
+    #[cfg(test)]
+    if let Some(part) = faults::part_of(bytes) {
+        file.write_all(part)?;
+        return Err(io::ErrorKind::StorageFull.into());
+    }
+    file.write_all(bytes)
 }
 
 fn is_good(found: &Metadata, owners: &[u32]) -> bool {
@@ -147,4 +157,22 @@ pub(crate) fn owner(_: &Metadata) -> u32 {
 #[cfg(not(unix))]
 pub(crate) fn own_user() -> u32 {
     0
+}
+
+/// A disk that is full, for the tests.
+#[cfg(test)]
+pub(crate) mod faults {
+    use std::cell::Cell;
+
+    thread_local! {
+        /// How many more bytes fit.
+        pub(crate) static ROOM: Cell<usize> = const { Cell::new(usize::MAX) };
+    }
+
+    /// Returns the part that still fits, if not all of it does.
+    pub(crate) fn part_of(bytes: &[u8]) -> Option<&[u8]> {
+        let room = ROOM.get();
+        ROOM.set(room.saturating_sub(bytes.len()));
+        (room < bytes.len()).then(|| &bytes[..room])
+    }
 }

@@ -1,7 +1,7 @@
 //! The one writer of a history.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -120,14 +120,24 @@ impl Writer {
 
     /// Returns code that occurred in windows and whose names are not kept yet, as a profile without samples. Look its
     /// names up while the program's files are there, and give them to [`Writer::keep_names`]. Each place is returned
-    /// once, and some thousands in a call, so that their names need little memory: call it until it returns `None`.
+    /// once, unless its names could not be kept, and some thousands in a call, so that their names need little memory:
+    /// call it until it returns `None`.
     pub fn take_unnamed(&mut self) -> Option<Profile> {
         self.names.take_wanted()
     }
 
     /// Keeps the names in `profile`, by build id, as long as there are windows of that build. Returns how many places
-    /// in the code have got names. Fails if all names together would take more than a quarter of the history.
+    /// in the code have got names. Fails if all names together would take more than a quarter of the history. After a
+    /// failure, [`Writer::take_unnamed`] returns the places again.
     pub fn keep_names(&mut self, profile: &Profile) -> Result<usize> {
+        let kept = self.try_keep_names(profile);
+        if kept.is_err() {
+            self.names.give_back(profile);
+        }
+        kept
+    }
+
+    fn try_keep_names(&mut self, profile: &Profile) -> Result<usize> {
         let bytes: u64 = self.folder.names().iter().map(|(_, bytes)| bytes).sum();
         if bytes > self.options.bytes / 4 {
             let message = format!("{}: there is no room for more names", self.folder.path().display());
@@ -280,12 +290,7 @@ impl Open {
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         sys::check_length(self.length + bytes.len() as u64)?;
-        #[cfg(test)]
-        if let Some(part) = faults::part_of(bytes) {
-            self.file.write_all(part)?;
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        self.file.write_all(bytes)
+        sys::write(&mut self.file, bytes)
     }
 
     /// Cuts off what was not acknowledged, and gives the file its final name.
@@ -313,24 +318,6 @@ fn finish(folder: &Folder, path: &Path, name: Name, span: Option<(i64, i64)>) {
 fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
-}
-
-/// A disk that is full, for the tests.
-#[cfg(test)]
-pub(crate) mod faults {
-    use std::cell::Cell;
-
-    thread_local! {
-        /// How many more bytes fit.
-        pub(crate) static ROOM: Cell<usize> = const { Cell::new(usize::MAX) };
-    }
-
-    /// Returns the part that still fits, if not all of it does.
-    pub(crate) fn part_of(bytes: &[u8]) -> Option<&[u8]> {
-        let room = ROOM.get();
-        ROOM.set(room.saturating_sub(bytes.len()));
-        (room < bytes.len()).then(|| &bytes[..room])
-    }
 }
 
 #[cfg(test)]
@@ -363,11 +350,11 @@ mod tests {
     fn write_with(room: usize) -> (tempfile::TempDir, Vec<i64>) {
         let folder = tempfile::tempdir().expect("a folder");
         let mut writer = Writer::open(folder.path(), Options::default()).expect("opened");
-        faults::ROOM.set(room);
+        sys::faults::ROOM.set(room);
         let (mut acknowledged, mut failed) = (Vec::new(), 0);
         for number in 0..8 {
             if failed == 3 {
-                faults::ROOM.set(usize::MAX);
+                sys::faults::ROOM.set(usize::MAX);
             }
             match writer.append("cpu", &window(number)) {
                 Ok(()) => acknowledged.push(number),
@@ -377,7 +364,7 @@ mod tests {
                 }
             }
         }
-        faults::ROOM.set(usize::MAX);
+        sys::faults::ROOM.set(usize::MAX);
         assert_eq!(writer.status().failed, failed);
         (folder, acknowledged)
     }
@@ -408,5 +395,53 @@ mod tests {
             has_failed += 1;
         }
         assert!(has_failed > 200, "{has_failed}");
+    }
+
+    /// Gives every place a name that says where it is.
+    fn named(mut unnamed: Profile) -> Profile {
+        unnamed.relabel_locations(|profile, id| {
+            let name = format!("at_{:x}", profile.location(id).address);
+            Some(vec![flamelet_profile::NamedLine { name, ..Default::default() }])
+        });
+        unnamed
+    }
+
+    /// Keeps names on a disk with so much room, which is freed after the first failure, and returns how often it failed.
+    fn keep_names_with(room: usize) -> usize {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut writer = Writer::open(folder.path(), Options::default()).expect("opened");
+        let mut failed = 0;
+        for number in 1..3 {
+            writer.append("cpu", &window(number)).expect("written");
+            sys::faults::ROOM.set(if failed == 0 { room / number as usize } else { usize::MAX });
+            while let Some(unnamed) = writer.take_unnamed() {
+                failed += usize::from(writer.keep_names(&named(unnamed)).is_err());
+                assert!(failed <= 2, "with {room} bytes");
+                if failed > 0 {
+                    sys::faults::ROOM.set(usize::MAX);
+                }
+            }
+            sys::faults::ROOM.set(usize::MAX);
+        }
+        let budget = Budget::new(Limits::SERVICE);
+        let reader = Reader::open(folder.path()).expect("opened");
+        let (profile, _) = reader.profile(&Query::new("cpu", i64::MIN, i64::MAX), &budget).expect("read");
+        let mut profile = profile.expect("there");
+        reader.add_names(&mut profile, &budget).expect("read");
+        let is_named = |location| !profile.lines_of(location).is_empty();
+        assert!(profile.locations().iter().all(is_named), "with {room} bytes");
+        failed
+    }
+
+    #[test]
+    fn a_disk_that_is_full_at_any_byte_costs_no_names() {
+        let mut has_failed = 0;
+        for room in 0.. {
+            if keep_names_with(room) == 0 {
+                break;
+            }
+            has_failed += 1;
+        }
+        assert!(has_failed > 50, "{has_failed}");
     }
 }

@@ -22,17 +22,19 @@ pub struct Course {
 impl Course {
     /// Returns the course of `values`, each with its time in milliseconds, from `from` to `to` in so many parts.
     pub fn new((from, to): (i64, i64), parts: usize, values: impl IntoIterator<Item = (i64, i64)>) -> Self {
-        let parts = parts.clamp(1, MOST_POINTS);
-        let length = to.saturating_sub(from).max(1);
-        let mut course = Self { from, to, values: vec![0; parts] };
-        for (time, value) in values {
-            let since = i128::from(time) - i128::from(from);
-            let share = (since * parts as i128).div_euclid(i128::from(length));
-            if let Some(sum) = usize::try_from(share).ok().and_then(|at| course.values.get_mut(at)) {
-                *sum = sum.saturating_add(value);
-            }
-        }
+        let mut course = Self { from, to, values: vec![0; parts.clamp(1, MOST_POINTS)] };
+        values.into_iter().for_each(|(time, value)| course.add(time, value));
         course
+    }
+
+    /// Adds a value at a time in milliseconds. One outside of the course is left out.
+    pub fn add(&mut self, time: i64, value: i64) {
+        let length = self.to.saturating_sub(self.from).max(1);
+        let since = i128::from(time) - i128::from(self.from);
+        let share = (since * self.values.len() as i128).div_euclid(i128::from(length));
+        if let Some(sum) = usize::try_from(share).ok().and_then(|at| self.values.get_mut(at)) {
+            *sum = sum.saturating_add(value);
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 // Receives what flamelet sends with the code of the receivers' own protocols: Pyroscope's generated Connect handlers,
 // Parca's generated gRPC services behind the gRPC-Web wrapper that Parca uses, and the OpenTelemetry collector's decoder.
-// Prints its address, and then a line for each call.
+// Prints its address, and then a line for each call. With `query URL FROM TO` it asks a service instead.
 package main
 
 import (
@@ -30,6 +30,10 @@ import (
 )
 
 func main() {
+	if len(os.Args) == 5 && os.Args[1] == "query" {
+		query(os.Args[2], os.Args[3], os.Args[4])
+		return
+	}
 	server := grpc.NewServer()
 	storepb.RegisterProfileStoreServiceServer(server, parcaStore{})
 	debuginfopb.RegisterDebuginfoServiceServer(server, &parcaSymbols{})

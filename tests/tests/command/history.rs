@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use flamelet::{History, Profiler};
 use flamelet_profile::{LabelSetId, Profile, ProfileBuilder, pprof};
 use flamelet_store::{Options, Writer};
 use flamelet_tests::programs::run_flamelet;
@@ -19,6 +20,7 @@ fn window(minutes: i64, function: &str, samples: i64) -> Profile {
     let frames = [builder.named_frame(function), builder.named_frame("main")];
     let stack = builder.stack(&frames);
     builder.sample(stack, LabelSetId::EMPTY, &[samples, samples * 10_000_000]);
+    builder.set_period("cpu", "nanoseconds", 10_000_000);
     let header = builder.header_mut();
     (header.time_nanos, header.duration_nanos) = (now() - minutes * 60 * SECOND, 10 * SECOND);
     builder.finish()
@@ -94,4 +96,28 @@ fn ranges_without_an_answer_say_why_in_one_line() {
     let answer = run_flamelet(["top", path, "--from", "yesterday"]);
     assert_eq!(answer.status, Some(2));
     assert!(answer.stderr.contains("is not a time"), "{}", answer.stderr);
+}
+
+/// As from Pyroscope: by the query calls that Grafana uses.
+#[test]
+fn a_service_is_read_by_pyroscopes_calls() {
+    let folder = history();
+    let profiler = Profiler::builder().name("checkout").history(History::new(folder.path()));
+    let profiler = profiler.start().expect("started");
+    let server = profiler.serve("127.0.0.1:0").expect("a server");
+    let host = server.address();
+    let query = "process_cpu:cpu:nanoseconds:cpu:nanoseconds{service_name=\"checkout\"}";
+    let source = |range: &str| format!("pyroscope://{host}?query={query}{range}");
+    let night = answer(&["top", &source("&from=-3h&to=-1h")]);
+    assert!(night.contains("night_work") && !night.contains("day_work"), "{night}");
+    let day = answer(&["top", &source(""), "--from", "-1h", "--json"]);
+    assert!(day.contains("day_work") && !day.contains("night_work"), "{day}");
+    let out = folder.path().join("night.pb.gz");
+    answer(&["proto", &source("&from=-3h&to=-1h"), "-o", out.to_str().expect("text")]);
+    let night = pprof::read(&std::fs::read(out).expect("written"), &pprof::Limits::default()).expect("pprof");
+    let cpu = night.sample_types().iter().position(|value| night.string(value.kind) == "cpu");
+    assert_eq!(night.total(cpu.expect("CPU time")), 40 * 10_000_000);
+    let other = source("&from=-3h").replace("checkout", "other");
+    let nothing = run_flamelet(["top", &other]);
+    assert!(!nothing.stdout.contains("night_work"), "{}", nothing.stdout);
 }

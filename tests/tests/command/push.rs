@@ -4,11 +4,16 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 
 use flamelet_profile::protobuf::{FieldValue, Fields};
+use flamelet_profile::{LabelSetId, Limits, ProfileBuilder, pprof};
+use flamelet_store::{Options, Writer};
 use flamelet_tests::profiles;
 use flamelet_tests::programs::run_flamelet;
 
-/// Answers one request with this status, and returns its head and its body.
-fn receive(listener: &TcpListener, status: &str) -> (String, Vec<u8>) {
+/// What the server says.
+const SAID: &str = "told so by the server";
+
+/// Answers one request with this status, after `take` has got its head and its body.
+fn receive(listener: &TcpListener, status: &str, take: impl FnOnce((String, Vec<u8>))) {
     let (mut stream, _) = listener.accept().expect("a connection");
     let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
     loop {
@@ -21,10 +26,14 @@ fn receive(listener: &TcpListener, status: &str) -> (String, Vec<u8>) {
         if let (Some(end), Some(head), Some(length)) = (end, head, length)
             && bytes.len() >= end + 4 + length
         {
-            let body = "told so by the server";
-            let answer = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+            let body = if status.starts_with("400") { "outside of the ingestion window" } else { SAID };
+            let answer = format!(
+                "HTTP/1.1 {status}\r\nContent-Type: application/proto\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
+                body.len()
+            );
+            take((head, bytes[end + 4..].to_vec()));
             stream.write_all(answer.as_bytes()).expect("answered");
-            return (head, bytes[end + 4..].to_vec());
+            return;
         }
         let count = stream.read(&mut buffer).expect("a request");
         assert!(count > 0, "the request is whole");
@@ -35,7 +44,8 @@ fn receive(listener: &TcpListener, status: &str) -> (String, Vec<u8>) {
 fn push(status: &'static str) -> (flamelet_tests::programs::Answer, String, Vec<u8>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("bound"));
-    let server = std::thread::spawn(move || receive(&listener, status));
+    let (taken, requests) = std::sync::mpsc::channel();
+    std::thread::spawn(move || receive(&listener, status, |request| taken.send(request).unwrap_or_default()));
     let cpu = profiles::committed("go-cpu").display().to_string();
     let answer = run_flamelet([
         "push",
@@ -49,7 +59,7 @@ fn push(status: &'static str) -> (flamelet_tests::programs::Answer, String, Vec<
         "--tenant",
         "one",
     ]);
-    let (head, body) = server.join().expect("no panic");
+    let (head, body) = requests.try_recv().expect("a request");
     (answer, head, body)
 }
 
@@ -82,4 +92,97 @@ fn a_refusal_is_shown_in_one_line() {
     );
     let nowhere = run_flamelet(["push", "x", "--to", "localhost", "--service", "a"]);
     assert_eq!(nowhere.status, Some(2));
+}
+
+/// A history of three minutes, with windows of the heap besides those of CPU time.
+fn history() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut writer = Writer::open(folder.path(), Options::default()).expect("a writer");
+    let window = |minute: i64, types: &[(&str, &str)], values: &[i64]| {
+        let mut builder = ProfileBuilder::new(types);
+        let frame = builder.named_frame("work");
+        let stack = builder.stack(&[frame]);
+        builder.sample(stack, LabelSetId::EMPTY, values);
+        builder.header_mut().time_nanos = (1_794_700_800 + minute * 60) * 1_000_000_000;
+        builder.finish()
+    };
+    for minute in 0..3 {
+        let cpu = window(minute, &[("samples", "count"), ("cpu", "nanoseconds")], &[1, 10]);
+        writer.append("cpu", &cpu).expect("written");
+        let types = [("alloc_space", "bytes"), ("inuse_space", "bytes")];
+        writer.append("heap", &window(minute, &types, &[1000, 70 + minute])).expect("written");
+    }
+    folder
+}
+
+/// Pushes a source to a server that answers one request after another like this, and returns the bodies of all requests.
+fn push_to(statuses: &[&'static str], source: &str) -> (flamelet_tests::programs::Answer, Vec<Vec<u8>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("bound"));
+    let statuses = statuses.to_vec();
+    let (taken, bodies) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for status in statuses {
+            match status {
+                "reset" => drop(listener.accept().expect("a connection")),
+                status => receive(&listener, status, |body| taken.send(body).unwrap_or_default()),
+            }
+        }
+    });
+    let answer = run_flamelet(["push", source, "--to", &url, "--service", "checkout"]);
+    // Each body is there before its request is answered.
+    (answer, bodies.try_iter().map(|(_, body)| body).collect())
+}
+
+#[test]
+fn minutes_that_are_too_old_are_counted_and_the_others_are_sent() {
+    let folder = history();
+    let path = folder.path().to_str().expect("text");
+    let (answer, _) = push_to(&["400 Bad Request", "400 Bad Request", "200 OK"], path);
+    assert_eq!(answer.status, Some(0), "{}", answer.stderr);
+    assert!(answer.stderr.contains("Pushed 1 minutes"), "{}", answer.stderr);
+    assert!(answer.stderr.contains("2 were too old for the receiver"), "{}", answer.stderr);
+    assert!(answer.stderr.contains("Not pushed: heap"), "{}", answer.stderr);
+    let (answer, _) = push_to(&["400 Bad Request"; 3], path);
+    assert_eq!(answer.status, Some(2), "{}", answer.stderr);
+    assert!(answer.stderr.contains("all 3 are too old"), "{}", answer.stderr);
+}
+
+#[test]
+fn a_receiver_that_is_away_for_a_moment_is_asked_again() {
+    let folder = history();
+    let path = folder.path().to_str().expect("text");
+    let statuses = ["reset", "503 Service Unavailable", "200 OK", "500 Oops", "200 OK", "200 OK"];
+    let (answer, bodies) = push_to(&statuses, path);
+    assert_eq!(answer.status, Some(0), "{}", answer.stderr);
+    assert!(answer.stderr.contains("trying again"), "{}", answer.stderr);
+    assert!(answer.stderr.contains("Pushed 3 minutes"), "{}", answer.stderr);
+    assert_eq!(bodies.len(), 5);
+    // A repeated request is the same.
+    assert_eq!((&bodies[0], &bodies[2]), (&bodies[1], &bodies[3]));
+}
+
+#[test]
+fn of_the_heap_only_the_memory_in_use_is_sent() {
+    let folder = history();
+    let (answer, bodies) = push_to(&["200 OK"; 3], &format!("{}?kind=heap", folder.path().display()));
+    assert_eq!(answer.status, Some(0), "{}", answer.stderr);
+    assert!(answer.stderr.contains("Not pushed: cpu"), "{}", answer.stderr);
+    for (minute, body) in bodies.iter().enumerate() {
+        let sample = field(&field(body, 1), 2);
+        let profile = pprof::read(&field(&sample, 1), &Limits::SERVICE).expect("pprof");
+        let kinds: Vec<&str> = profile.sample_types().iter().map(|it| profile.string(it.kind)).collect();
+        assert_eq!((kinds, profile.total(0)), (vec!["inuse_space"], 70 + minute as i64));
+    }
+}
+
+/// Returns the first field of a message with this number.
+fn field(message: &[u8], wanted: u32) -> Vec<u8> {
+    let mut fields = Fields::new(message);
+    while let Some((number, value)) = fields.next().expect("a message") {
+        if let (true, FieldValue::Bytes(bytes)) = (number == wanted, value) {
+            return bytes.to_vec();
+        }
+    }
+    panic!("field {wanted} is missing");
 }

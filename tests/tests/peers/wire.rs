@@ -1,9 +1,9 @@
 //! What flamelet sends, received by the code of the receivers' own protocols: Pyroscope's Connect handlers, Parca's gRPC
-//! services, and the OpenTelemetry collector's decoder (`tests/peers/wire`).
+//! services, and the OpenTelemetry collector's decoder (`tests/peers/wire`). And what a service answers to Pyroscope's own client.
 
 use flamelet::{History, Profiler, Push};
-use flamelet_profile::{Budget, Limits, pprof};
-use flamelet_store::{Query, Reader};
+use flamelet_profile::{Budget, Limits, Profile, ProfileBuilder, pprof};
+use flamelet_store::{Options, Query, Reader, Writer};
 use flamelet_tests::programs::run_flamelet;
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -11,7 +11,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::{DEADLINE, peer, stacks};
 
@@ -136,6 +136,66 @@ pub(super) fn spin_for_peers(duration: Duration) {
             state = black_box(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
         }
     }
+}
+
+/// When the windows of [`known_history`] began, in milliseconds since 1970: within what a history keeps.
+fn yesterday() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).expect("not far in the future") - 86_400_000
+}
+
+/// Writes two windows: `pay` for route /a, in a span, and `list` for route /b.
+fn known_history(folder: &Path, start: i64) {
+    let mut writer = Writer::open(folder, Options::default()).expect("a writer");
+    for (number, route, function, span) in
+        [(0, "/a", "pay", "b7ad6b7169203331"), (1, "/b", "list", "b7ad6b7169203332")]
+    {
+        let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
+        builder.set_period("cpu", "nanoseconds", 10_000_000);
+        let frames = [builder.named_frame(function), builder.named_frame("main")];
+        let stack = builder.stack(&frames);
+        let labels = [("route", route), ("span_id", span)].map(|(key, text)| builder.text_label(key, text));
+        let labels = builder.labels(&labels);
+        builder.sample(stack, labels, &[number + 1, (number + 1) * 1000]);
+        let header = builder.header_mut();
+        let start = (start + number * 10_000) * 1_000_000;
+        (header.time_nanos, header.duration_nanos) = (start, 10_000_000_000);
+        writer.append("cpu", &builder.finish()).expect("written");
+    }
+}
+
+/// Grafana's data source asks with this client.
+#[test]
+fn a_service_answers_pyroscopes_own_client() {
+    let Some(program) = peer("wire") else { return };
+    let (folder, start) = (tempfile::tempdir().expect("a folder"), yesterday());
+    known_history(folder.path(), start);
+    let profiler = Profiler::builder().name("checkout").history(History::new(folder.path()));
+    let profiler = profiler.start().expect("started");
+    let server = profiler.serve("127.0.0.1:0").expect("a server");
+    let url = format!("http://{}", server.address());
+    let times = [start - 1000, start + 60_000].map(|time| time.to_string());
+    let output = Command::new(program).args(["query", &url]).args(times).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    let names =
+        "__name__ __period_type__ __period_unit__ __profile_type__ __type__ __unit__ route service_name";
+    let cpu = "process_cpu:cpu:nanoseconds:cpu:nanoseconds";
+    let answers = [
+        format!("ProfileTypes process_cpu:samples:count:cpu:nanoseconds {cpu}"),
+        format!("LabelNames {names}"),
+        "LabelValues /a /b".to_owned(),
+        "Series {route=/a,service_name=checkout} {route=/b,service_name=checkout}".to_owned(),
+        "SelectMergeStacktraces 3000 list main pay total".to_owned(),
+        "SelectMergeSpanProfile 1000 main pay total".to_owned(),
+        "SelectMergeProfile 1000".to_owned(),
+        "Diff 1000 2000 3000".to_owned(),
+        "SelectSeries {route=/a}=1000 {route=/b}=2000".to_owned(),
+        "SelectHeatmap 2".to_owned(),
+        "GetProfileStats true true true".to_owned(),
+    ];
+    let expected = ["proto", "json"].map(|codec| answers.each_ref().map(|it| format!("{codec} {it}")));
+    assert_eq!(said.lines().collect::<Vec<_>>(), expected.as_flattened());
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Checks the YAML files of `deploy/` with other people's tools: the schemas of Kubernetes and of Compose, and yamllint.
+//! Checks the files of `deploy/` with other people's tools: the schemas of Kubernetes and of Compose, yamllint, and
+//! hadolint.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -27,7 +28,10 @@ pub(super) fn check(_: &mut Tally) -> Outcome {
         compose.args(["--builtin-schema", "vendor.compose-spec"]).args(of(Schema::Compose)),
     )?;
     let mut lint = python("yamllint");
-    run::step("yamllint", lint.args(["--strict", "-d", LINT]).args(files.iter().map(|file| &file.path)))?;
+    let yaml = files.iter().filter(|file| file.schema != Schema::Dockerfile).map(|file| &file.path);
+    run::step("yamllint", lint.args(["--strict", "-d", LINT]).args(yaml))?;
+    let mut hadolint = Command::new(wheels::hadolint(true)?);
+    run::step("hadolint", hadolint.arg("--failure-threshold=style").args(of(Schema::Dockerfile)))?;
     of(Schema::Kustomization).try_for_each(|path| check_kustomization(path))
 }
 
@@ -37,6 +41,7 @@ enum Schema {
     Kubernetes,
     Kustomization,
     Compose,
+    Dockerfile,
     /// Grafana's and our own files, which have no schema here.
     None,
 }
@@ -50,25 +55,31 @@ fn schema_of(name: &str, text: &str) -> Schema {
     match name {
         "kustomization.yaml" => Schema::Kustomization,
         "compose.yaml" => Schema::Compose,
+        _ if is_dockerfile(name) => Schema::Dockerfile,
         _ if text.lines().any(|line| line.starts_with("kind: ")) => Schema::Kubernetes,
         _ => Schema::None,
     }
+}
+
+fn is_dockerfile(name: &str) -> bool {
+    name == "Dockerfile" || name.starts_with("Dockerfile.")
 }
 
 fn failed(path: &Path, message: impl std::fmt::Display) -> Failure {
     Failure::failed(format!("{}: {message}", path.display()))
 }
 
-/// Adds the YAML files below a folder.
+/// Adds the YAML files and the Dockerfiles below a folder.
 fn add_files(folder: &Path, files: &mut Vec<File>) -> Outcome {
     let at = |error: std::io::Error| failed(folder, error);
     for entry in std::fs::read_dir(folder).map_err(at)? {
         let path = entry.map_err(at)?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let is_yaml = [".yaml", ".yml"].iter().any(|end| name.ends_with(end));
         if path.is_dir() {
             add_files(&path, files)?;
-        } else if path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml") {
+        } else if is_yaml || is_dockerfile(name) {
             let text = std::fs::read_to_string(&path).map_err(|error| failed(&path, error))?;
-            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             let schema = schema_of(name, &text);
             files.push(File { path, schema });
         }
@@ -110,6 +121,7 @@ mod tests {
         assert_eq!(schema_of("compose.yaml", "services:\n"), Schema::Compose);
         assert_eq!(schema_of("a.yaml", "# x\napiVersion: v1\nkind: Pod\n"), Schema::Kubernetes);
         assert_eq!(schema_of("kustomization.yaml", "kind: Kustomization\n"), Schema::Kustomization);
+        assert_eq!(schema_of("Dockerfile", "FROM a\n"), Schema::Dockerfile);
         assert_eq!(schema_of("collect.yaml", "listen: a\n"), Schema::None);
     }
 

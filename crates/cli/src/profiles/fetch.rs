@@ -255,7 +255,7 @@ pub(crate) fn send_file(
 
 /// Asks a store for a profile, and returns it as a pprof file.
 pub(crate) fn stored(stored: &Stored, options: &FetchOptions, most: u64) -> Result<Vec<u8>> {
-    let answer = post_within(&stored.url(), stored.headers(), &stored.body()?, options, most)?;
+    let answer = post_within(&stored.url(), stored.headers(), &stored.body()?, options, most)??;
     if answer.status != 200 {
         let text = String::from_utf8_lossy(&answer.body[..answer.body.len().min(500)]).trim().to_string();
         return Err(Failure::new(format!("the server answered {}: {text}", answer.status)));
@@ -270,6 +270,16 @@ pub(crate) fn post(
     body: &[u8],
     options: &FetchOptions,
 ) -> Result<Answer> {
+    try_post(url, headers, body, options)?
+}
+
+/// Like [`post`]; the inner failure is one of the connection, which may succeed at another time.
+pub(crate) fn try_post(
+    url: &str,
+    headers: &[(&str, &str)],
+    body: &[u8],
+    options: &FetchOptions,
+) -> Result<Result<Answer>> {
     post_within(url, headers, body, options, MAX_ANSWER)
 }
 
@@ -280,7 +290,7 @@ fn post_within(
     body: &[u8],
     options: &FetchOptions,
     most: u64,
-) -> Result<Answer> {
+) -> Result<Result<Answer>> {
     if profile_url(url, None).is_none() {
         return Err(Failure::new(format!("{url}: this is not a URL; write it as http://HOST:PORT")));
     }
@@ -294,15 +304,22 @@ fn post_within(
         let (name, value) = header_of(header)?;
         request = request.header(name, value);
     }
-    answer_of(request.send(body).map_err(|error| explain(&error, url, wait, options.advice))?, url, most)
+    let sent = request.send(body).map_err(|error| explain(&error, url, wait, options.advice));
+    Ok(sent.and_then(|response| answer_of(response, url, most)))
 }
 
 /// Reads at most so many bytes of an answer.
 fn answer_of(mut response: ureq::http::Response<ureq::Body>, url: &str, most: u64) -> Result<Answer> {
     let header = |name: &str| response.headers().get(name)?.to_str().ok().map(str::to_owned);
     let (retry_after, grpc_status) = (header("retry-after"), header("grpc-status"));
-    let mut answer =
-        Answer { status: response.status().as_u16(), retry_after, grpc_status, ..Answer::default() };
+    let content_type = header("content-type");
+    let mut answer = Answer {
+        status: response.status().as_u16(),
+        content_type,
+        retry_after,
+        grpc_status,
+        ..Answer::default()
+    };
     let reader = response.body_mut().with_config().limit(u64::MAX).reader();
     reader.take(most).read_to_end(&mut answer.body).about(url)?;
     Ok(answer)

@@ -54,6 +54,11 @@ pub(crate) struct Part<'a> {
 }
 
 impl Part<'_> {
+    /// Returns the kind of windows.
+    pub(crate) fn kind(&self) -> &str {
+        self.kind
+    }
+
     /// Returns the same of another range.
     pub(crate) fn within(&self, range: Range) -> Self {
         Self { range, ..*self }
@@ -136,6 +141,22 @@ pub(crate) fn extent(part: &Part<'_>, limits: Limits) -> Result<Option<(i64, i64
     Ok(span.map(|(first, last)| {
         (range.from.map_or(first, |from| from.max(first)), range.to.map_or(last, |to| to.min(last)))
     }))
+}
+
+/// Returns the other kinds of windows in the range.
+pub(crate) fn other_kinds(part: &Part<'_>, limits: Limits) -> Result<Vec<String>> {
+    let Part { folder, range, kind } = *part;
+    let (from, to) = (range.from.unwrap_or(i64::MIN), range.to.unwrap_or(i64::MAX));
+    let found = Reader::open(folder)?.kinds(&Query::new("", from, to), &Budget::new(limits));
+    let mut names: Vec<String> = found
+        .about(folder.display())?
+        .into_iter()
+        .map(|found| found.name)
+        .filter(|name| name != kind)
+        .collect();
+    names.sort();
+    names.dedup();
+    Ok(names)
 }
 
 /// Returns the failure of a range without windows, which says what there is.

@@ -1,10 +1,9 @@
 //! `flamelet push`: sends profiles to Pyroscope, Parca or a receiver of OTLP.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use flamelet_profile::Profile;
-use flamelet_remote::push::{self, Protocol, Series, Verdict};
+use flamelet_remote::push::{self, Answer, Backoff, Protocol, Series, Verdict};
 
 use crate::arguments::guide::Guide;
 use crate::arguments::source::{FetchArgs, MemoryArgs, Sources, SymbolArgs};
@@ -15,9 +14,8 @@ use crate::profiles::{SourceOptions, fetch};
 
 /// A history is sent as one profile per minute, so that the receiver can show its course.
 const SLICE: i64 = 60_000_000_000;
-/// How often a receiver that is busy is asked, and the first wait between two tries, which doubles.
+/// How often a receiver that is busy or away is asked.
 const TRIES: u32 = 5;
-const FIRST_WAIT: Duration = Duration::from_secs(1);
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -136,7 +134,11 @@ fn push_one(source: &str, options: &SourceOptions, destination: &Destination<'_>
     let mut notes = Vec::new();
     let profile = options.open_one(source, &mut notes)?;
     notes.iter().for_each(|note| note!("{note}"));
-    let (name, requests) = destination.send(&profile)?;
+    let name = push::name_of(&profile);
+    let requests = match destination.send_as(name, &destination.args.label, &profile)? {
+        Sent::Accepted { requests } => requests,
+        Sent::TooOld(why) => return Err(destination.refused(&why)),
+    };
     let requests = if requests == 1 { String::new() } else { format!(", in {requests} requests") };
     note!("Pushed {source} as {name} of {}{requests}", destination.args.service);
     Ok(())
@@ -147,21 +149,30 @@ fn push_history(part: &Part<'_>, options: &SourceOptions, destination: &Destinat
     let Some((first, last)) = history::extent(part, options.limits)? else {
         return Err(Failure::new(format!("{name}: the history has no window yet")));
     };
-    let (mut sent, mut notes) = (0, Vec::new());
+    let (mut tally, mut notes) = (Tally::default(), Vec::new());
     let mut from = first;
     while from < last {
         let to = (from.div_euclid(SLICE) + 1) * SLICE;
         let slice = part.within(Range { from: Some(from), to: Some(to.min(last)) });
         if let Some(mut profile) = history::slice(&slice, options.limits, &mut notes)? {
             options.symbols.apply(&mut profile, &mut notes);
-            destination.send(&profile)?;
-            sent += 1;
+            let name = push::prepare(destination.protocol, part.kind(), &mut profile);
+            tally.add(destination.send_as(name, &destination.args.label, &profile)?);
         }
         from = to;
     }
     notes.dedup();
     notes.iter().for_each(|note| note!("{note}"));
-    note!("Pushed {sent} minutes of {name} as {}", destination.args.service);
+    tally.check(destination)?;
+    let Tally { sent, .. } = tally;
+    note!("Pushed {sent} minutes of {name} as {}{}", destination.args.service, tally.left());
+    let others = history::other_kinds(part, options.limits)?;
+    if let Some(first) = others.first() {
+        note!(
+            "Not pushed: {} (each is a source of its own, such as '{name}?kind={first}')",
+            others.join(", ")
+        );
+    }
     Ok(())
 }
 
@@ -172,16 +183,19 @@ fn push_collected(
     destination: &Destination<'_>,
 ) -> Result<()> {
     let which = Which { service: Some(destination.args.service.clone()), profile: None };
-    let mut notes = Vec::new();
-    let sent = collected::replay(folder, range, &which, options.limits, &mut |mut replayed| {
+    let (mut tally, mut notes) = (Tally::default(), Vec::new());
+    collected::replay(folder, range, &which, options.limits, &mut |mut replayed| {
         options.symbols.apply(&mut replayed.profile, &mut notes);
         // What the command line says comes first: receivers take so many labels.
         let labels = [&destination.args.label[..], &replayed.labels].concat();
-        destination.send_as(&replayed.name, &labels, &replayed.profile).map(|_| ())
+        tally.add(destination.send_as(&replayed.name, &labels, &replayed.profile)?);
+        Ok(())
     })?;
     notes.dedup();
     notes.iter().for_each(|note| note!("{note}"));
-    note!("Pushed {sent} profiles of {} from {}", destination.args.service, folder.display());
+    tally.check(destination)?;
+    let (sent, service, folder) = (tally.sent, &destination.args.service, folder.display());
+    note!("Pushed {sent} profiles of {service} from {folder}{}", tally.left());
     Ok(())
 }
 
@@ -202,37 +216,101 @@ fn files_in(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-impl Destination<'_> {
-    /// Sends a profile, and returns its name there and how many requests it took.
-    fn send(&self, profile: &Profile) -> Result<(&'static str, usize)> {
-        let name = push::name_of(profile);
-        Ok((name, self.send_as(name, &self.args.label, profile)?))
-    }
+/// What became of a profile.
+enum Sent {
+    Accepted {
+        requests: usize,
+    },
+    /// The receiver takes nothing this old, and says so.
+    TooOld(String),
+}
 
-    /// Sends a profile under a name and with labels, and returns how many requests it took.
-    fn send_as(&self, name: &str, labels: &[(String, String)], profile: &Profile) -> Result<usize> {
-        let series = Series { name, service: &self.args.service, labels };
-        let bodies = self.protocol.bodies(profile, &series)?;
-        bodies.iter().try_for_each(|body| self.send_body(body))?;
-        Ok(bodies.len())
-    }
+/// How many profiles were sent, and how many the receiver found too old.
+#[derive(Default)]
+struct Tally {
+    sent: usize,
+    too_old: usize,
+    /// What the receiver said about the first of them.
+    why: String,
+}
 
-    /// Sends one body. A receiver that is busy is asked again.
-    fn send_body(&self, body: &[u8]) -> Result<()> {
-        let url = &self.url;
-        for attempt in 0..TRIES {
-            let answer = fetch::post(url, self.protocol.headers(), body, &self.fetch)?;
-            let is_last = attempt + 1 == TRIES || !matches!(answer.status, 429 | 502..=504);
-            match push::judge(self.protocol, &answer) {
-                Verdict::Accepted => return Ok(()),
-                Verdict::Later(_, wait) if !is_last => {
-                    std::thread::sleep(wait.unwrap_or(FIRST_WAIT * 2u32.pow(attempt)));
-                }
-                Verdict::Later(why, _) | Verdict::TooOld(why) | Verdict::Refused(why) => {
-                    return Err(Failure::new(format!("{url}: the receiver answered with {why}")));
+impl Tally {
+    fn add(&mut self, sent: Sent) {
+        match sent {
+            // A profile without samples needs no request.
+            Sent::Accepted { requests } => self.sent += usize::from(requests > 0),
+            Sent::TooOld(why) => {
+                self.too_old += 1;
+                if self.too_old == 1 {
+                    self.why = why;
                 }
             }
         }
-        Ok(())
     }
+
+    /// Fails if the receiver took nothing at all.
+    fn check(&self, destination: &Destination<'_>) -> Result<()> {
+        match self.sent == 0 && self.too_old > 0 {
+            true => Err(destination.refused(&format!("{} (all {} are too old)", self.why, self.too_old))),
+            false => Ok(()),
+        }
+    }
+
+    /// Returns what was left out, for the end of a line.
+    fn left(&self) -> String {
+        match self.too_old {
+            0 => String::new(),
+            too_old => format!("; {too_old} were too old for the receiver"),
+        }
+    }
+}
+
+impl Destination<'_> {
+    /// Sends a profile under a name and with labels.
+    fn send_as(&self, name: &str, labels: &[(String, String)], profile: &Profile) -> Result<Sent> {
+        if profile.sample_count() == 0 {
+            return Ok(Sent::Accepted { requests: 0 });
+        }
+        let series = Series { name, service: &self.args.service, labels };
+        let bodies = self.protocol.bodies(profile, &series)?;
+        for body in &bodies {
+            if let Some(why) = self.send_body(body)? {
+                return Ok(Sent::TooOld(why));
+            }
+        }
+        Ok(Sent::Accepted { requests: bodies.len() })
+    }
+
+    /// Sends one body, and returns what the receiver says if it is too old. A receiver that is busy or away is asked again.
+    fn send_body(&self, body: &[u8]) -> Result<Option<String>> {
+        let mut backoff = Backoff::new(u64::from(std::process::id()) << 32 ^ history::now() as u64);
+        for attempt in 1.. {
+            let answer = fetch::try_post(&self.url, self.protocol.headers(), body, &self.fetch)?;
+            let may_recover = answer.as_ref().map_or(true, is_busy);
+            let (failure, wait) = match answer.map(|answer| push::judge(self.protocol, &answer)) {
+                Ok(Verdict::Accepted) => return Ok(None),
+                Ok(Verdict::TooOld(why)) => return Ok(Some(why)),
+                Ok(Verdict::Refused(why)) => return Err(self.refused(&why)),
+                Ok(Verdict::Later(why, wait)) => (self.refused(&why), wait),
+                Err(failure) => (failure, None),
+            };
+            if attempt == TRIES || !may_recover {
+                return Err(failure);
+            }
+            if attempt == 1 {
+                note!("{failure}; trying again");
+            }
+            std::thread::sleep(backoff.next(wait));
+        }
+        Ok(None)
+    }
+
+    fn refused(&self, why: &str) -> Failure {
+        Failure::new(format!("{}: the receiver answered with {why}", self.url))
+    }
+}
+
+/// Returns whether a receiver may answer otherwise in a moment.
+fn is_busy(answer: &Answer) -> bool {
+    matches!(answer.status, 408 | 429 | 500..=599)
 }

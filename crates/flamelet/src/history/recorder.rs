@@ -40,6 +40,8 @@ pub(super) struct Recorder {
     writer: Option<Writer>,
     /// Whether a problem was reported that is not over.
     is_failing: bool,
+    /// The same for names.
+    names_are_failing: bool,
     names_due: Instant,
     names_after: Duration,
 }
@@ -55,6 +57,7 @@ impl Recorder {
             service,
             writer: None,
             is_failing: false,
+            names_are_failing: false,
             names_due: Instant::now() + names_after,
             names_after,
         }
@@ -146,7 +149,8 @@ impl Recorder {
 
     /// Looks up the names of code that is new in the history, while the program's files are there.
     fn keep_names(&mut self) {
-        self.names_after = (self.names_after * 2).min(NAMES_LAST);
+        let after = self.names_after;
+        self.names_after = (after * 2).min(NAMES_LAST);
         self.names_due = Instant::now() + self.names_after;
         if self.service.symbols.is_none() {
             return;
@@ -159,9 +163,28 @@ impl Recorder {
                 symbols.symbolize(&mut profile);
                 writer.keep_names(&profile)?;
             }
-            Ok::<_, flamelet_capture::profile::Error>(())
+            Ok::<_, crate::Error>(())
         }));
-        // Without names the windows are still there, and have names as long as the program's files are.
-        drop(kept);
+        // Without names the windows are still there, and have names as long as the program's files are. A panic says that
+        // some names cannot be looked up; the others are looked up next time.
+        if let Ok(kept) = kept {
+            if kept.is_err() {
+                self.names_after = after;
+                self.names_due = Instant::now() + after;
+            }
+            self.report_names(kept);
+        }
+    }
+
+    /// Reports once that names cannot be kept, until they are.
+    fn report_names(&mut self, kept: Result<()>) {
+        let was_failing = std::mem::replace(&mut self.names_are_failing, kept.is_err());
+        if let Err(error) = kept
+            && !was_failing
+        {
+            to_standard_error(&format!(
+                "the history cannot keep the names of functions ({error}); trying again"
+            ));
+        }
     }
 }

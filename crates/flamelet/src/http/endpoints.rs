@@ -9,12 +9,12 @@ use http::request::Parts;
 
 use super::answer::Refusal;
 use super::incoming::Incoming;
-use super::plan::{EmptyProfile, Plan};
+use super::plan::{Capture, EmptyProfile, Plan};
 #[cfg(feature = "history")]
 use super::querier;
 use super::query::Query;
 use super::rules::Rules;
-use super::{cpu, empty, heap, symbol, waits};
+use super::{cpu, empty, heap, range, symbol, waits};
 
 /// An endpoint: a path, and how to answer requests for it.
 pub(super) struct Endpoint {
@@ -215,9 +215,27 @@ pub(super) fn plan(rules: &Rules<'_>, parts: &Parts, body: &[u8]) -> Result<Plan
         return Err(Refusal::wrong_method(&parts.method, endpoint.methods));
     }
     let query = Query::parse(parts.uri.query().unwrap_or_default());
-    let plan = (endpoint.plan)(&Incoming { name: endpoint.name(), rules, parts, query, body })?;
+    let request = Incoming { name: endpoint.name(), rules, parts, query, body };
+    let plan = (endpoint.plan)(&request)?;
+    check_past(&request, &plan)?;
     check_timeout(rules, parts, &plan)?;
     Ok(plan)
+}
+
+/// Refuses a question about the past that would be answered with the present.
+fn check_past(request: &Incoming<'_>, plan: &Plan) -> Result<(), Refusal> {
+    let is_present = match plan {
+        Plan::Profile(capture, _) => !matches!(capture, Capture::Range { .. }),
+        Plan::Text(_) | Plan::Json(_) => true,
+        _ => request.name == "requests",
+    };
+    match range::asked(request).filter(|_| is_present) {
+        None => Ok(()),
+        Some(past) => Err(Refusal::bad_parameter(format!(
+            "{past} is not supported for {}: a history has profile, heap, allocs, block, mutex, await and blocked",
+            request.name
+        ))),
+    }
 }
 
 /// Refuses a capture that something in front of this service would cut off, where that is known.
@@ -283,6 +301,58 @@ mod tests {
             assert!(is_there, "{} is missing in the table of http/mod.rs", endpoint.path);
             assert_eq!(ENDPOINTS.iter().position(|other| other.path == endpoint.path), Some(index));
         }
+    }
+
+    #[cfg(all(feature = "history", target_os = "linux"))]
+    #[test]
+    fn no_endpoint_answers_a_question_about_the_past_with_the_present() {
+        let profiler = crate::Profiler::builder().start().expect("started");
+        // Everything that there may be in a service.
+        let rules = || Rules {
+            history: Ok(()),
+            heap: Ok(()),
+            locks: Ok(()),
+            has_tasks: true,
+            has_spans: true,
+            ..Rules::of(&profiler, "", true)
+        };
+        let mut ranges = Vec::new();
+        for endpoint in ENDPOINTS {
+            let is_query = endpoint.path.contains("QuerierService") || endpoint.path.contains("/pyroscope/");
+            // They have nothing to do with time.
+            let is_timeless = ["", "pprof", "view", "cmdline", "symbol", "trace"].contains(&endpoint.name());
+            if is_query || is_timeless {
+                continue;
+            }
+            for query in ["from=-1h", "to=-1h", "from=-1h&debug=2"] {
+                let uri = format!("{}?{query}", endpoint.path);
+                let (parts, ()) = http::Request::get(uri).body(()).expect("a request").into_parts();
+                match plan(&rules(), &parts, b"") {
+                    Ok(Plan::Profile(Capture::Range { kind, .. }, _)) => ranges.push((endpoint.path, kind)),
+                    Ok(other) => panic!("{}?{query}: {other:?}", endpoint.path),
+                    Err(refusal) => {
+                        assert_eq!(refusal.status, StatusCode::BAD_REQUEST, "{}?{query}", endpoint.path);
+                    }
+                }
+            }
+        }
+        ranges.dedup();
+        assert_eq!(
+            ranges,
+            [
+                ("/debug/pprof/profile", "cpu"),
+                ("/debug/pprof/heap", "heap"),
+                ("/debug/pprof/allocs", "allocs"),
+                ("/debug/pprof/await", "await"),
+                ("/debug/pprof/block", "block"),
+                ("/debug/pprof/mutex", "mutex"),
+                ("/debug/pprof/blocked", "blocked"),
+                ("/pprof/profile/report", "cpu"),
+                ("/pprof/profile/flamegraph", "cpu"),
+                ("/pprof/heap/report", "heap"),
+                ("/pprof/heap/flamegraph", "heap"),
+            ]
+        );
     }
 
     #[test]

@@ -66,6 +66,9 @@ pub(super) fn plan_flamegraph(request: &Incoming<'_>) -> Result<Plan, Refusal> {
 
 fn plan_in_use(request: &Incoming<'_>, form: Form) -> Result<Plan, Refusal> {
     let delivery = Delivery::new(request.rules, "heap", form);
+    if range::asked(request).is_some() {
+        return range::plan(request, "heap", delivery);
+    }
     Ok(Plan::Profile(capture(request.rules, HeapView::InUse, None, None)?, delivery))
 }
 

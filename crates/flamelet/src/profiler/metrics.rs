@@ -54,7 +54,8 @@ pub struct Metrics {
     pub pushed: u64,
     /// Requests that failed and were tried again.
     pub push_retries: u64,
-    /// Windows that a receiver did not get, because it refused them or they became too old; they stay in the history.
+    /// Windows that a receiver did not get, because it refused them or they became too old; they stay in the history. Windows
+    /// that the history removed before they were sent count as one each time.
     pub push_dropped: u64,
     /// How old the oldest window is that a receiver does not have yet; zero if all have everything.
     pub push_lag: Duration,

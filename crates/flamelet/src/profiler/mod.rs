@@ -73,7 +73,7 @@ pub(crate) struct Shared {
     history: Option<crate::history::Running>,
     /// Behind the history, so that its last window is sent when the profiler ends.
     #[cfg(feature = "push")]
-    push: Vec<crate::push::Running>,
+    push: crate::push::Receivers,
 }
 
 /// The options that the profiler was built with.

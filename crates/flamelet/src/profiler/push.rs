@@ -7,7 +7,7 @@ use std::time::Duration;
 use flamelet_capture::profile::Profile;
 
 use super::{Metrics, Profiler, ProfilerBuilder, Settings};
-use crate::push::{self, Push, Running};
+use crate::push::{self, Push, Receivers, Running};
 use crate::symbols::Symbols;
 use crate::{Error, Result};
 
@@ -38,7 +38,7 @@ impl ProfilerBuilder {
 
 impl Profiler {
     pub(super) fn with_push(&self, mut metrics: Metrics) -> Metrics {
-        for counters in self.shared.push.iter().map(Running::counters) {
+        for counters in self.shared.push.counters() {
             metrics.pushed += counters.sent.load(Ordering::Relaxed);
             metrics.push_retries += counters.retries.load(Ordering::Relaxed);
             metrics.push_dropped += counters.dropped.load(Ordering::Relaxed);
@@ -56,26 +56,53 @@ pub(super) fn start(
     history: Option<&crate::history::Running>,
     settings: &Settings,
     symbols: &Arc<Symbols>,
-) -> Result<Vec<Running>> {
+) -> Result<Receivers> {
     if with_environment {
         chosen.extend(push::from_environment()?);
     }
     if chosen.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Receivers::default());
     }
     let Some(history) = history else {
         let message =
             "pushing needs a history, where profiles wait while the receiver is away: add `.history(…)`";
         return Err(Error::invalid(message));
     };
-    let start = |push: Push| {
+    let numbers = numbers(&chosen, &settings.name)?;
+    let start = |(push, receiver): (Push, u64)| {
         let symbols = symbols.clone();
         let symbolize = move |profile: &mut Profile| symbols.symbolize(profile);
         let service = push::Service {
             name: settings.name.clone(),
+            receiver,
             symbolize: settings.symbolize.then(|| Box::new(symbolize) as _),
         };
         Running::start(push, history.path(), service)
     };
-    chosen.into_iter().map(start).collect()
+    // Threads that were started before one fails end with the list.
+    let mut receivers = Receivers::default();
+    for chosen in chosen.into_iter().zip(numbers) {
+        receivers.0.push(start(chosen)?);
+    }
+    Ok(receivers)
+}
+
+/// Returns a number for each receiver, by which it is known again after a restart. Fails if two are the same.
+fn numbers(chosen: &[Push], service: &str) -> Result<Vec<u64>> {
+    let without: Vec<u64> = chosen.iter().map(|push| push.identity(service, false)).collect();
+    // Their labels count where nothing else tells receivers apart.
+    let is_alone = |number: &u64| without.iter().filter(|other| *other == number).count() == 1;
+    let number = |(push, number): (&Push, &u64)| {
+        if is_alone(number) { *number } else { push.identity(service, true) }
+    };
+    let numbers: Vec<u64> = chosen.iter().zip(&without).map(number).collect();
+    for (at, number) in numbers.iter().enumerate() {
+        if numbers[..at].contains(number) {
+            return Err(Error::invalid(format!(
+                "{} is named twice, with the same tenant, service name and labels: it would get everything twice",
+                chosen[at].shown_address()
+            )));
+        }
+    }
+    Ok(numbers)
 }

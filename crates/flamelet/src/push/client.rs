@@ -23,7 +23,7 @@ pub(super) struct Client {
 
 impl Client {
     pub(super) fn new(push: &Push) -> Result<Self> {
-        let url = push.protocol.url(&push.server);
+        let url = push.url();
         let own = push.protocol.headers().iter();
         let own = own.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let config = ureq::Agent::config_builder()
@@ -80,8 +80,14 @@ impl Transport for Client {
             value.to_str().ok().map(str::to_owned)
         };
         let (retry_after, grpc_status) = (header("retry-after"), header("grpc-status"));
-        let mut answer =
-            Answer { status: response.status().as_u16(), retry_after, grpc_status, ..Answer::default() };
+        let content_type = header("content-type");
+        let mut answer = Answer {
+            status: response.status().as_u16(),
+            content_type,
+            retry_after,
+            grpc_status,
+            ..Answer::default()
+        };
         let reader = response.body_mut().with_config().limit(MAX_ANSWER).reader();
         reader.take(MAX_ANSWER - 1).read_to_end(&mut answer.body).map_err(|error| error.to_string())?;
         Ok(answer)

@@ -39,7 +39,8 @@ fn pyroscope(variable: &Variable<'_>) -> Result<Option<Push>> {
 fn otlp(variable: &Variable<'_>) -> Result<Option<Push>> {
     // The general endpoint is set for traces and metrics, too: it does not ask for profiles.
     let Some(server) = variable("OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT") else { return Ok(None) };
-    let mut push = Push::otlp(server);
+    // The endpoint of one signal is used as it is; only the general one gets a path.
+    let mut push = Push::otlp(server).with_whole_url();
     if let Some(name) = variable("OTEL_SERVICE_NAME") {
         push = push.service_name(name);
     }
@@ -124,13 +125,14 @@ mod tests {
     fn opentelemetrys_variables_are_read() {
         assert!(otlp(&of(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://a:4318")])).expect("read").is_none());
         let push = otlp(&of(&[
-            ("OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT", "http://a:4318/v1development/profiles"),
+            ("OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT", "http://a:4318/own/path"),
             ("OTEL_EXPORTER_OTLP_HEADERS", "api-key=a%20b%zz"),
             ("OTEL_RESOURCE_ATTRIBUTES", "service.name=checkout,host.name=h"),
         ]))
         .expect("read")
         .expect("set");
         assert_eq!(push.service.as_deref(), Some("checkout"));
+        assert_eq!(push.url(), "http://a:4318/own/path");
         assert_eq!(push.headers, [("api-key".into(), "a b%zz".into())]);
         assert_eq!(push.labels, [("host.name".into(), "h".into())]);
     }

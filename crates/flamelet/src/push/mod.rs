@@ -10,9 +10,9 @@
 //! window is sent once the history has it, in the order of writing, and the cursor moves when the receiver has
 //! acknowledged it. So a window is sent again only if the acknowledgement got lost, and then with the same id.
 
-mod backoff;
 mod client;
 mod environment;
+mod names;
 #[cfg(test)]
 mod outage;
 mod pusher;
@@ -21,7 +21,7 @@ mod settings;
 use std::fmt;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -68,7 +68,7 @@ impl Running {
         let (address, client) = (push.shown_address(), Client::new(&push)?);
         let mut pusher = Pusher::new(push, folder, service, client, counters.clone());
         // Before the first window is written, so that it is sent. If it fails, the thread tries again.
-        let _ = pusher.open();
+        let _ = pusher.open(now());
         let (alive, end) = mpsc::channel::<()>();
         let theirs = cancel.clone();
         let run = move || {
@@ -81,8 +81,30 @@ impl Running {
         Ok(Self { address, counters, process: std::process::id(), cancel, end: Mutex::new(end) })
     }
 
-    pub(crate) fn counters(&self) -> &Counters {
-        &self.counters
+    /// Waits for the end of the thread, until then, and returns whether it has ended.
+    fn wait(&self, until: Instant) -> bool {
+        let left = until.saturating_duration_since(Instant::now());
+        // The channel of a thread that has ended is disconnected.
+        lock(&self.end).recv_timeout(left) != Err(RecvTimeoutError::Timeout)
+    }
+}
+
+/// The threads of all receivers, which end together.
+#[derive(Debug, Default)]
+pub(crate) struct Receivers(pub(crate) Vec<Running>);
+
+impl Receivers {
+    /// Returns what each receiver has got so far.
+    pub(crate) fn counters(&self) -> impl Iterator<Item = &Counters> {
+        self.0.iter().map(|running| &*running.counters)
+    }
+
+    /// Tells all threads to end, waits for all of them together, and returns how many have ended in that time.
+    fn end(&self, patience: Duration) -> usize {
+        self.0.iter().for_each(|running| running.cancel.cancel());
+        let until = Instant::now() + patience;
+        let own = self.0.iter().filter(|running| running.process == std::process::id());
+        own.filter(|running| running.wait(until)).count()
     }
 }
 
@@ -108,17 +130,36 @@ fn now() -> i64 {
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
-impl Drop for Running {
+impl Drop for Receivers {
     fn drop(&mut self) {
-        self.cancel.cancel();
-        if self.process == std::process::id() {
-            let _ = lock(&self.end).recv_timeout(PATIENCE);
-        }
+        self.end(PATIENCE);
     }
 }
 
 impl fmt::Debug for Running {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Running").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_receivers_are_told_to_end_before_one_is_waited_for() {
+        let [first, second]: [Arc<Cancel>; 2] = Default::default();
+        // The first thread ends when the second is told to.
+        let running = |own: &Arc<Cancel>, awaited: &Arc<Cancel>| {
+            let ((alive, end), awaited) = (mpsc::channel::<()>(), awaited.clone());
+            std::thread::spawn(move || {
+                let _alive = alive;
+                while awaited.sleep(Duration::from_secs(3600)).is_ok() {}
+            });
+            let (address, process) = (String::new(), std::process::id());
+            Running { address, counters: Arc::default(), process, cancel: own.clone(), end: Mutex::new(end) }
+        };
+        let receivers = Receivers(vec![running(&first, &second), running(&second, &first)]);
+        assert_eq!(receivers.end(Duration::from_secs(60)), 2);
     }
 }

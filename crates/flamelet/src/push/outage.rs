@@ -187,10 +187,13 @@ impl<T: Transport> Simulation<T> {
     }
 }
 
+fn service() -> Service {
+    Service { name: "night".into(), receiver: 7, symbolize: None }
+}
+
 fn pusher<T: Transport>(folder: &Path, push: Push, transport: T, counters: &Arc<Counters>) -> Pusher<T> {
-    let service = Service { name: "night".into(), symbolize: None };
-    let mut pusher = Pusher::new(push, folder, service, transport, counters.clone());
-    pusher.open().expect("opened");
+    let mut pusher = Pusher::new(push, folder, service(), transport, counters.clone());
+    pusher.open(START).expect("opened");
     pusher
 }
 
@@ -297,4 +300,51 @@ fn a_new_receiver_gets_what_is_written_from_now_on() {
     writer.append("cpu", &window(10)).expect("written");
     while pusher.step(START + 11 * WINDOW) == Next::Now {}
     assert_eq!(fake.store.borrow().totals(), [11]);
+}
+
+/// Returns the file in which the pusher keeps how far it has come.
+fn cursor_in(folder: &Path) -> std::path::PathBuf {
+    let entries = folder.read_dir().expect("listed").map(|entry| entry.expect("listed").path());
+    entries.into_iter().find(|path| path.extension().is_some_and(|it| it == "cursor")).expect("one")
+}
+
+#[test]
+fn with_a_damaged_cursor_what_the_receiver_still_takes_is_sent() {
+    let (folder, fake) = (tempfile::tempdir().expect("a folder"), Fake::new());
+    let push = || address().max_age(Duration::from_secs(60));
+    let mut simulation = Simulation::new(folder.path(), push(), fake.clone());
+    simulation.until(3);
+    *fake.mode.borrow_mut() = Mode::Refused;
+    simulation.until(4);
+    for damage in ["", "flamelet cursor 1\n7"] {
+        std::fs::write(cursor_in(folder.path()), damage).expect("written");
+        *fake.store.borrow_mut() = Store::default();
+        *fake.mode.borrow_mut() = Mode::Up;
+        let counters = Arc::<Counters>::default();
+        let mut pusher = Pusher::new(push(), folder.path(), service(), fake.clone(), counters.clone());
+        while pusher.step(simulation.now) == Next::Now {}
+        // The windows of the last minute, of which some were sent before.
+        assert_eq!(fake.store.borrow().totals(), (19..=24).collect::<Vec<_>>(), "{damage:?}");
+        assert_eq!(counters.dropped.load(Ordering::Relaxed), 0);
+    }
+}
+
+#[test]
+fn each_gap_counts_as_dropped() {
+    let (folder, fake) = (tempfile::tempdir().expect("a folder"), Fake::new());
+    let mut simulation = Simulation::new(folder.path(), address(), fake.clone());
+    simulation.until(1);
+    for gap in 1..4 {
+        *fake.mode.borrow_mut() = Mode::Refused;
+        simulation.until(gap * 10);
+        simulation.writer.finish_segment();
+        simulation.until(gap * 10 + 1);
+        let entries = folder.path().read_dir().expect("listed").map(|entry| entry.expect("listed").path());
+        let finished: Vec<_> =
+            entries.filter(|path| path.extension().is_some_and(|it| it == "segment")).collect();
+        finished.iter().for_each(|path| std::fs::remove_file(path).expect("removed"));
+        *fake.mode.borrow_mut() = Mode::Up;
+        simulation.until(gap * 10 + 5);
+        assert_eq!(simulation.dropped(), gap as u64);
+    }
 }

@@ -8,13 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use flamelet_capture::profile::{Budget, Limits, Profile, moment};
-use flamelet_remote::push::{self, Protocol, Series, Verdict, judge};
-use flamelet_store::{Cursor, NextWindow, Position, Progress, Reader};
+use flamelet_remote::push::{self, Backoff, Series, Verdict, judge};
+use flamelet_store::{Cursor, Follower, NextWindow, Position, Progress, Reader};
 
-use super::backoff::Backoff;
 use super::client::Transport;
+use super::names::KnownNames;
 use super::{Counters, Push};
-use crate::history::HEAP;
 use crate::problem::to_standard_error;
 use crate::{Error, ErrorKind, Result};
 
@@ -27,6 +26,8 @@ type Symbolize = Box<dyn Fn(&mut Profile) + Send>;
 /// What a pusher needs of the service's profiler.
 pub(crate) struct Service {
     pub(crate) name: String,
+    /// A number for the receiver, by which its cursor is found again.
+    pub(crate) receiver: u64,
     /// Fills in names; `None` if the service does not look them up.
     pub(crate) symbolize: Option<Symbolize>,
 }
@@ -59,6 +60,7 @@ struct Trouble {
     too_old: Option<(i64, u64)>,
     refusal_is_known: bool,
     gap_is_known: bool,
+    cursor_is_known: bool,
 }
 
 pub(super) struct Pusher<T> {
@@ -69,6 +71,9 @@ pub(super) struct Pusher<T> {
     counters: Arc<Counters>,
     /// `None` until the folder can be opened for the first time.
     cursor: Option<Cursor>,
+    /// Reads the history; `None` until the folder can be opened.
+    follower: Option<Follower>,
+    names: KnownNames,
     progress: Progress,
     sending: Option<Sending>,
     /// What the history was like when it had nothing to send.
@@ -95,6 +100,8 @@ impl<T: Transport> Pusher<T> {
             transport,
             counters,
             cursor: None,
+            follower: None,
+            names: KnownNames::default(),
             progress,
             sending: None,
             seen: None,
@@ -120,7 +127,7 @@ impl<T: Transport> Pusher<T> {
 
     fn try_step(&mut self, now: i64) -> Result<Next> {
         if self.cursor.is_none() {
-            self.open()?;
+            self.open(now)?;
         }
         if self.sending.is_none() && !self.take_next(now)? {
             self.counters.lag.store(0, Ordering::Relaxed);
@@ -135,81 +142,91 @@ impl<T: Transport> Pusher<T> {
         self.send()
     }
 
-    /// Finds out how far it has come. Without a cursor, the past is not sent.
-    pub(super) fn open(&mut self) -> Result<()> {
-        let cursor = Cursor::new(&self.folder, &format!("push-{:016x}", self.identity()))?;
-        self.progress = match cursor.read() {
-            Some(progress) => progress,
-            None => {
-                let position = Reader::open(&self.folder)?.last_position(&Budget::new(Limits::SERVICE))?;
-                let progress = Progress { position, parts: 0 };
-                cursor.write(progress)?;
-                progress
+    /// Finds out how far it has come. Without a cursor, the past is not sent. With one that cannot be read, what the
+    /// receiver still takes is sent: some of it again, but none is lost.
+    pub(super) fn open(&mut self, now: i64) -> Result<()> {
+        let cursor = Cursor::new(&self.folder, &format!("push-{:016x}", self.service.receiver))?;
+        let (reader, budget) = (Reader::open(&self.folder)?, Budget::new(Limits::SERVICE));
+        let new = match cursor.read() {
+            Ok(Some(progress)) => {
+                self.progress = progress;
+                self.cursor = Some(cursor);
+                return Ok(());
+            }
+            Ok(None) => reader.last_position(&budget)?,
+            Err(error) => {
+                self.report_cursor(&error.to_string());
+                reader.position_at(now.saturating_sub(self.max_age()), &budget)?
             }
         };
+        self.progress = Progress { position: new, parts: 0 };
+        cursor.write(self.progress)?;
         self.cursor = Some(cursor);
         Ok(())
     }
 
-    /// Returns a number for this receiver, by which its cursor is found again.
-    fn identity(&self) -> u64 {
-        let text = format!("{:?} {}", self.push.protocol, self.push.server);
-        text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-        })
+    /// Returns how old windows may be, in nanoseconds.
+    fn max_age(&self) -> i64 {
+        i64::try_from(self.push.max_age.as_nanos()).unwrap_or(i64::MAX)
     }
 
     /// Takes the next window, if there is one.
     fn take_next(&mut self, now: i64) -> Result<bool> {
-        let reader = Reader::open(&self.folder)?;
-        let stamp = reader.stamp()?;
+        let mut follower = match self.follower.take() {
+            Some(follower) => follower,
+            None => Follower::new(Reader::open(&self.folder)?),
+        };
+        let taken = self.take_from(&mut follower, now);
+        self.follower = Some(follower);
+        taken
+    }
+
+    fn take_from(&mut self, follower: &mut Follower, now: i64) -> Result<bool> {
+        let stamp = follower.reader().stamp()?;
         if self.seen == Some(stamp) {
             return Ok(false);
         }
         let budget = Budget::new(Limits::SERVICE);
-        let Some(window) = reader.next_window(self.progress.position, &budget)? else {
+        let Some(window) = follower.next_window(self.progress.position, &budget)? else {
             self.seen = Some(stamp);
             return Ok(false);
         };
-        if window.has_gap && !std::mem::replace(&mut self.trouble.gap_is_known, true) {
-            let address = self.push.shown_address();
-            to_standard_error(&format!(
-                "the history removed windows before {address} had them; keep more of it"
-            ));
+        if window.has_gap {
+            self.report_gap();
         }
         if window.profile.sample_count() == 0 {
             // Nothing ran; receivers refuse empty profiles.
             self.finish(window.position)?;
             return Ok(true);
         }
-        self.sending = Some(self.prepare(&reader, window, now, &budget)?);
+        self.sending = Some(self.prepare(follower.reader(), window, now, &budget)?);
         Ok(true)
     }
 
-    fn prepare(&self, reader: &Reader, window: NextWindow, now: i64, budget: &Budget) -> Result<Sending> {
+    fn prepare(&mut self, reader: &Reader, window: NextWindow, now: i64, budget: &Budget) -> Result<Sending> {
         let NextWindow { position, kind, mut profile, .. } = window;
         let header = &profile.header;
         let (start, end) = (header.time_nanos, header.time_nanos.saturating_add(header.duration_nanos));
-        let is_too_old =
-            now.saturating_sub(end) > i64::try_from(self.push.max_age.as_nanos()).unwrap_or(i64::MAX);
+        let is_too_old = now.saturating_sub(end) > self.max_age();
         let mut sending = Sending { position, start, end, bodies: Vec::new(), done: 0, was_refused: false };
         if is_too_old {
             return Ok(sending);
         }
         if let Some(symbolize) = &self.service.symbolize {
+            self.names.add_to(&mut profile);
+            // These do next to nothing if all code has names.
             reader.add_names(&mut profile, budget)?;
             symbolize(&mut profile);
-        }
-        if kind == HEAP && self.push.protocol == Protocol::Parca {
-            // To Parca, a profile with a duration is a difference; this one shows a moment.
-            profile.header.duration_nanos = 0;
+            self.names.learn(&profile);
         }
         let series = Series {
-            name: name_of(&kind, &profile),
+            name: push::prepare(self.push.protocol, &kind, &mut profile),
             service: self.push.service.as_deref().unwrap_or(&self.service.name),
             labels: &self.push.labels,
         };
-        sending.bodies = self.push.protocol.bodies(&profile, &series)?;
+        if profile.sample_count() > 0 {
+            sending.bodies = self.push.protocol.bodies(&profile, &series)?;
+        }
         sending.done = self.progress.parts.min(sending.bodies.len());
         Ok(sending)
     }
@@ -295,14 +312,35 @@ impl<T: Transport> Pusher<T> {
     fn skip_what_panics(&mut self) {
         let sending = self.sending.take().map(|sending| sending.position);
         let next = || {
-            let reader = Reader::open(&self.folder).ok()?;
-            let window = reader.next_window(self.progress.position, &Budget::new(Limits::SERVICE)).ok()??;
+            let mut follower = Follower::new(Reader::open(&self.folder).ok()?);
+            let window =
+                follower.next_window(self.progress.position, &Budget::new(Limits::SERVICE)).ok()??;
             Some(window.position)
         };
         let position = sending.or_else(|| catch_unwind(AssertUnwindSafe(next)).ok().flatten());
         if let Some(position) = position {
             count(&self.counters.dropped);
             let _ = self.finish(position);
+        }
+    }
+
+    /// Counts windows that the history removed before they were sent, as one: nobody knows how many they were.
+    fn report_gap(&mut self) {
+        count(&self.counters.dropped);
+        if !std::mem::replace(&mut self.trouble.gap_is_known, true) {
+            let address = self.push.shown_address();
+            to_standard_error(&format!(
+                "the history removed windows before {address} had them; keep more of it"
+            ));
+        }
+    }
+
+    fn report_cursor(&mut self, why: &str) {
+        if !std::mem::replace(&mut self.trouble.cursor_is_known, true) {
+            let address = self.push.shown_address();
+            to_standard_error(&format!(
+                "it is unknown which profiles {address} has ({why}); sending again what it still takes"
+            ));
         }
     }
 
@@ -330,17 +368,6 @@ impl<T: Transport> Pusher<T> {
             let from = moment::format(first);
             to_standard_error(&format!("{windows} windows from {from} on were too old for {address}"));
         }
-    }
-}
-
-/// Returns the receivers' name for a kind of window.
-fn name_of(kind: &str, profile: &Profile) -> &'static str {
-    match kind {
-        "block" => "block",
-        "mutex" => "mutex",
-        "await" => "await",
-        "blocked" => "blocked",
-        _ => push::name_of(profile),
     }
 }
 

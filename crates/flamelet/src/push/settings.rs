@@ -7,6 +7,9 @@ use flamelet_remote::push::Protocol;
 
 use crate::{Error, Result};
 
+/// The header with Pyroscope's tenant.
+const TENANT: &str = "X-Scope-OrgID";
+
 /// A receiver that the service sends its profiles to, see [`ProfilerBuilder::push`](crate::ProfilerBuilder::push).
 ///
 /// ```no_run
@@ -23,6 +26,8 @@ use crate::{Error, Result};
 pub struct Push {
     pub(super) protocol: Protocol,
     pub(super) server: String,
+    /// Whether `server` is the whole address to send to, to which no path is added.
+    pub(super) is_whole_url: bool,
     pub(super) headers: Vec<(String, String)>,
     pub(super) labels: Vec<(String, String)>,
     pub(super) service: Option<String>,
@@ -51,12 +56,24 @@ impl Push {
         Self {
             protocol,
             server,
+            is_whole_url: false,
             headers: Vec::new(),
             labels: Vec::new(),
             service: None,
             max_age: Duration::from_secs(3600),
             timeout: Duration::from_secs(10),
         }
+    }
+
+    /// Sends to the address as it is.
+    pub(super) fn with_whole_url(mut self) -> Self {
+        self.is_whole_url = true;
+        self
+    }
+
+    /// Returns the address of all requests.
+    pub(super) fn url(&self) -> String {
+        if self.is_whole_url { self.server.clone() } else { self.protocol.url(&self.server) }
     }
 
     /// Adds a header to each request.
@@ -84,7 +101,7 @@ impl Push {
     /// Sets Pyroscope's tenant (the header `X-Scope-OrgID`).
     #[must_use]
     pub fn tenant(self, tenant: impl Into<String>) -> Self {
-        self.header("X-Scope-OrgID", tenant)
+        self.header(TENANT, tenant)
     }
 
     /// Adds a label to what this receiver gets: a label of the series, or an attribute of OTLP's resource. Labels of
@@ -118,6 +135,23 @@ impl Push {
         self
     }
 
+    /// Returns a number for this receiver of a service, by which it is known again after a restart; the same for all that
+    /// differ only in secrets. Labels count only if that is asked for: some are new with each version of a service.
+    pub(crate) fn identity(&self, service: &str, with_labels: bool) -> u64 {
+        let tenant = self.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(TENANT));
+        let tenant = tenant.map_or("", |(_, tenant)| tenant);
+        let service = self.service.as_deref().unwrap_or(service);
+        let (protocol, address) = (format!("{:?}", self.protocol), self.shown_address());
+        let mut parts = vec![&*protocol, &*address, tenant, service];
+        if with_labels {
+            parts.extend(self.labels.iter().flat_map(|(name, value)| [&**name, &**value]));
+        }
+        let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        // No text has the byte that stands between them.
+        let bytes = parts.iter().flat_map(|part| part.bytes().chain([0xff]));
+        bytes.fold(0xcbf2_9ce4_8422_2325, step)
+    }
+
     pub(super) fn check(&self) -> Result<()> {
         let is_http = self.server.starts_with("http://");
         let is_https = self.server.starts_with("https://");
@@ -139,7 +173,7 @@ impl Push {
     }
 
     /// Returns the address without a name and a password in it, and without parameters.
-    pub(super) fn shown_address(&self) -> String {
+    pub(crate) fn shown_address(&self) -> String {
         let address = self.server.split(['?', '#']).next().unwrap_or_default();
         match address.split_once("://") {
             Some((scheme, rest)) => {
@@ -173,6 +207,31 @@ mod tests {
         assert_eq!(push.shown_address(), "http://host:4040/x");
         assert!(!format!("{push:?}").contains("secret"));
         assert!(push.check().is_ok());
+    }
+
+    #[test]
+    fn receivers_are_known_by_what_they_get_and_not_by_secrets() {
+        let base = || Push::pyroscope("http://host:4040");
+        let identity = |push: Push| push.identity("night", true);
+        let same = [base(), base().token("a"), base().basic_auth("me", "b"), base().service_name("night")];
+        assert!(same.map(identity).windows(2).all(|pair| pair[0] == pair[1]));
+        let different = [
+            base(),
+            Push::otlp("http://host:4040"),
+            Push::pyroscope("http://other:4040"),
+            base().tenant("a"),
+            base().tenant("b"),
+            base().service_name("day"),
+            base().label("zone", "a"),
+            base().label("zone", "b"),
+        ];
+        let mut all: Vec<u64> = different.into_iter().map(identity).collect();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), 8);
+        // A label that is new with each version does not make another receiver of it.
+        let version = |version: &str| base().label("version", version).identity("night", false);
+        assert_eq!(version("1"), version("2"));
     }
 
     #[test]

@@ -89,6 +89,48 @@ fn memory_of_the_past_is_the_last_moment_and_allocations_add_up() {
     service.get("/debug/pprof/peak?from=-1h").assert_refused(400, "only heap and allocs");
     service.get("/debug/pprof/heap?from=-1h&seconds=1").assert_refused(400, "incompatible");
     service.get("/debug/pprof/mutex?from=-1h").assert_refused(404, "no mutex window");
+    // The older paths, too: 1 window says that it is the past.
+    assert!(comment(service.get("/pprof/heap/report?from=-1h").profile()));
+    assert!(service.get("/pprof/heap/flamegraph?from=-1h").text().contains("hold_for_the_past"));
+    for present in ["wall", "spans", "goroutine", "threadcreate", "tasks", "requests"] {
+        let refused = service.get(&format!("/debug/pprof/{present}?from=-1h"));
+        refused.assert_refused(400, &format!("from is not supported for {present}"));
+    }
+}
+
+/// The viewer inside the service has the time picker of the service's own history.
+#[cfg(feature = "view")]
+#[test]
+fn the_page_shows_the_past_of_its_own_service() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let service = with_history(folder.path());
+    let _burner = Burner::start();
+    again_until(|| service.get("/debug/pprof/profile?from=-1h"), |answer| answer.status == 200);
+    let about = service.get("/debug/pprof/view/api/open").text().to_owned();
+    assert!(about.contains("\"past\":true"), "{about}");
+    let course = || service.get("/debug/pprof/view/api/course?buckets=10").text().to_owned();
+    let course =
+        again_until(course, |text| text.contains("\"values\":[") && !text.contains("[0,0,0,0,0,0,0,0,0,0]"));
+    let number = |name: &str| {
+        let digits = course.split(&format!("\"{name}\":")).nth(1).expect(name);
+        digits
+            .split(|c: char| !c.is_ascii_digit())
+            .next()
+            .and_then(|text| text.parse::<i64>().ok())
+            .expect(name)
+    };
+    let (from, to) = (number("from"), number("to"));
+    assert!(from < to, "{course}");
+    let headers = [("X-Flamelet", "1")];
+    let path = format!("/debug/pprof/view/api/range?from={from}&to={to}");
+    let range = || service.ask("POST", &path, &headers, "");
+    let added = again_until(range, |answer| answer.status == 200).text().to_owned();
+    assert!(added.contains(&format!("range:{from}-{to}")), "{added}");
+    let flame = service.get(&format!("/debug/pprof/view/api/flame?p=range:{from}-{to}"));
+    assert_eq!(flame.status, 200, "{}", flame.text());
+    assert!(flame.text().contains("burn_cycles"), "{}", flame.text());
+    let without = Service::start(Profiler::builder());
+    assert!(without.get("/debug/pprof/view/api/open").text().contains("\"past\":false"));
 }
 
 #[inline(never)]

@@ -17,6 +17,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(300);
 pub struct Answer {
     /// The status.
     pub status: u16,
+    /// The header `Content-Type`.
+    pub content_type: Option<String>,
     /// The header `Retry-After`.
     pub retry_after: Option<String>,
     /// The header `Grpc-Status`, which gRPC-Web uses if there is no body.
@@ -42,6 +44,7 @@ pub enum Verdict {
 pub fn judge(protocol: Protocol, answer: &Answer) -> Verdict {
     let message = message_of(answer);
     match answer.status {
+        200..=299 if !is_of(protocol, answer) => Verdict::Later(foreign(answer), None),
         200..=299 => match protocol {
             Protocol::Pyroscope => Verdict::Accepted,
             Protocol::Parca => judge_grpc(answer),
@@ -52,6 +55,41 @@ pub fn judge(protocol: Protocol, answer: &Answer) -> Verdict {
         // Also what a wrong address or token gives: somebody may correct it.
         _ => Verdict::Later(message, wait(answer)),
     }
+}
+
+/// Returns whether an answer comes from a receiver of this protocol: the page of a login, or of a proxy, also has the status
+/// 200. Some receivers answer with nothing at all.
+fn is_of(protocol: Protocol, answer: &Answer) -> bool {
+    let kind = answer.content_type.as_deref().unwrap_or_default().split(';').next().unwrap_or_default();
+    let kind = kind.trim().to_ascii_lowercase();
+    match protocol {
+        Protocol::Pyroscope if kind.is_empty() => answer.body.is_empty(),
+        Protocol::Pyroscope => ["application/proto", "application/json"].contains(&&*kind),
+        // Its status is in the trailers, which no page has.
+        Protocol::Parca => true,
+        Protocol::Otlp if kind.is_empty() => is_message(&answer.body),
+        Protocol::Otlp => {
+            answer.body.is_empty()
+                || ["application/x-protobuf", "application/protobuf", "application/json"].contains(&&*kind)
+        }
+    }
+}
+
+fn is_message(body: &[u8]) -> bool {
+    let mut fields = Fields::new(body);
+    loop {
+        match fields.next() {
+            Ok(Some(_)) => {}
+            Ok(None) => return true,
+            Err(_) => return false,
+        }
+    }
+}
+
+fn foreign(answer: &Answer) -> String {
+    let content_type = answer.content_type.as_deref().unwrap_or("no content type");
+    let shown = one_line(content_type, 60);
+    format!("status {} with {shown}, which no receiver of profiles answers", answer.status)
 }
 
 fn message_of(answer: &Answer) -> String {
@@ -137,7 +175,7 @@ mod tests {
     #[test]
     fn statuses_decide() {
         let judged = |status, body: &[u8]| judge(Protocol::Pyroscope, &answer(status, body));
-        assert_eq!(judged(200, b"{}"), Verdict::Accepted);
+        assert_eq!(judged(200, b""), Verdict::Accepted);
         let old = br#"{"code":"invalid_argument","message":"profile is outside of ingestion window"}"#;
         assert!(matches!(judged(400, old), Verdict::TooOld(_)));
         assert!(matches!(judged(400, b"x"), Verdict::Refused(_)));
@@ -176,6 +214,29 @@ mod tests {
     }
 
     #[test]
+    fn a_page_with_the_status_200_is_not_a_receiver() {
+        let judged = |protocol, content_type: Option<&str>, body: &[u8]| {
+            let content_type = content_type.map(str::to_owned);
+            judge(protocol, &Answer { content_type, ..answer(200, body) })
+        };
+        for protocol in [Protocol::Pyroscope, Protocol::Otlp] {
+            for page in [Some("text/html; charset=utf-8"), Some("text/plain"), None] {
+                let Verdict::Later(why, None) = judged(protocol, page, b"<html>sign in") else {
+                    panic!("{protocol:?} {page:?}")
+                };
+                assert!(why.contains(page.unwrap_or("no content type")), "{why}");
+            }
+        }
+        for kind in ["application/proto", "application/json", "Application/Proto; x=y"] {
+            assert_eq!(judged(Protocol::Pyroscope, Some(kind), b"{}"), Verdict::Accepted, "{kind}");
+        }
+        for kind in ["application/x-protobuf", "application/json"] {
+            assert_eq!(judged(Protocol::Otlp, Some(kind), b""), Verdict::Accepted, "{kind}");
+        }
+        assert_eq!(judged(Protocol::Otlp, Some("text/plain"), b""), Verdict::Accepted);
+    }
+
+    #[test]
     fn grpc_statuses_are_in_the_last_frame_or_a_header() {
         let frame =
             |flag: u8, content: &[u8]| [&[flag][..], &(content.len() as u32).to_be_bytes(), content].concat();
@@ -196,7 +257,10 @@ mod tests {
 
     #[test]
     fn a_partial_success_of_otlp_is_a_refusal() {
-        let judged = |body: &[u8]| judge(Protocol::Otlp, &answer(200, body));
+        let judged = |body: &[u8]| {
+            let content_type = Some("application/x-protobuf".to_owned());
+            judge(Protocol::Otlp, &Answer { content_type, ..answer(200, body) })
+        };
         assert_eq!(judged(b""), Verdict::Accepted);
         assert_eq!(judged(&[0x0a, 0]), Verdict::Accepted);
         assert_eq!(judged(&[0x0a, 7, 0x08, 1, 0x12, 3, b'b', b'a', b'd']), Verdict::Refused("bad".into()));

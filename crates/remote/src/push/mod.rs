@@ -9,6 +9,7 @@
 //! A profile that is over the receiver's limits becomes several bodies, each of which is a request of its own.
 
 mod answer;
+mod backoff;
 mod id;
 mod labels;
 mod links;
@@ -18,6 +19,7 @@ mod pyroscope;
 mod split;
 
 pub use answer::{Answer, Verdict, judge};
+pub use backoff::Backoff;
 pub use id::profile_id;
 pub(crate) use parca::frame;
 
@@ -113,7 +115,9 @@ impl Protocol {
 
     fn bodies_within(self, profile: &Profile, series: &Series<'_>, most: &Most) -> Result<Vec<Vec<u8>>> {
         let mut bodies = Vec::new();
-        split::each_part(profile, most, &mut |part, message| {
+        let clean =
+            (self == Self::Pyroscope).then(|| pyroscope::with_clean_labels(profile, series)).flatten();
+        split::each_part(clean.as_ref().unwrap_or(profile), most, &mut |part, message| {
             let id = profile_id(series, profile, bodies.len());
             bodies.push(match self {
                 Self::Pyroscope => pyroscope::body(message, series, id)?,
@@ -123,6 +127,30 @@ impl Protocol {
             Ok(())
         })?;
         Ok(bodies)
+    }
+}
+
+/// Prepares a window of a history for a receiver, and returns the receiver's name for what it measures.
+///
+/// The windows of kind `heap` show the memory in use at a moment, and totals of all allocations since the start, which must
+/// not be added up; those of kind `allocs` show allocations, and how the memory in use has changed, which is not what
+/// receivers expect under that name. So of each only the part is sent that counts.
+pub fn prepare(protocol: Protocol, kind: &str, profile: &mut Profile) -> &'static str {
+    match kind {
+        "heap" => profile.keep_sample_types(|value| value.starts_with("inuse_")),
+        "allocs" => profile.keep_sample_types(|value| value.starts_with("alloc_")),
+        _ => {}
+    }
+    if kind == "heap" && protocol == Protocol::Parca {
+        // To Parca, a profile with a duration is a difference; this one shows a moment.
+        profile.header.duration_nanos = 0;
+    }
+    match kind {
+        "block" => "block",
+        "mutex" => "mutex",
+        "await" => "await",
+        "blocked" => "blocked",
+        _ => name_of(profile),
     }
 }
 

@@ -1,15 +1,39 @@
 //! Pyroscope's `push.v1.PushRequest`.
 
-use flamelet_profile::Result;
 use flamelet_profile::protobuf::MessageWriter;
+use flamelet_profile::{LabelSetId, Profile, Result};
 
 use super::{Series, id, labels, parca};
 
-/// Returns `series { labels, samples { raw_profile, ID } }`.
-pub(super) fn body(pprof: &[u8], series: &Series<'_>, id: u128) -> Result<Vec<u8>> {
+/// Returns the labels of a series, with those that Pyroscope needs.
+fn all_labels(series: &Series<'_>) -> Vec<(String, String)> {
     // Windows of time are not to be taken for totals since the start.
     let own = [("__name__", series.name), ("service_name", series.service), ("__delta__", "false")];
-    let all = labels::sorted(&own, series.labels);
+    labels::sorted(&own, series.labels)
+}
+
+/// Returns the profile with labels that Pyroscope takes; `None` if it has no others. Text labels of samples become labels
+/// of series there, and one that is not allowed makes it refuse the whole profile.
+pub(super) fn with_clean_labels(profile: &Profile, series: &Series<'_>) -> Option<Profile> {
+    let of_series = all_labels(series);
+    let is_clean = |set: usize| {
+        let set = profile.labels(LabelSetId::from_index(set)).iter().filter(|label| label.is_text());
+        let texts: Vec<(&str, &str)> =
+            set.map(|label| (profile.string(label.key), profile.string(label.text))).collect();
+        let clean = labels::beside(&of_series, &texts);
+        clean.iter().map(|(name, value)| (&**name, &**value)).eq(texts.iter().copied())
+    };
+    if (0..profile.label_set_count()).all(is_clean) {
+        return None;
+    }
+    let mut clean = profile.clone();
+    clean.relabel_samples(|texts| labels::beside(&of_series, texts));
+    Some(clean)
+}
+
+/// Returns `series { labels, samples { raw_profile, ID } }`.
+pub(super) fn body(pprof: &[u8], series: &Series<'_>, id: u128) -> Result<Vec<u8>> {
+    let all = all_labels(series);
     let raw = parca::gzip(pprof)?;
     let mut message = MessageWriter::default();
     message.message(1, |out| {

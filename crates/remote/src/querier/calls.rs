@@ -1,6 +1,7 @@
 //! What each call answers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::hash::{BuildHasher, RandomState};
 
 use flamelet_profile::{Error, ErrorKind, Profile, Result};
 
@@ -32,14 +33,19 @@ const MAX_NODES: i64 = 100_000;
 /// The most points of one series, and the most series.
 const MAX_POINTS: i64 = 11_000;
 const MAX_SERIES: usize = 2000;
+/// The most sets of labels that are looked at, and the most values of windows that are added up.
+const MAX_LABEL_SETS: usize = 200_000;
+const MAX_VALUES: usize = 1_000_000;
 /// The ranges of values of a heat map.
 const RANGES: usize = 20;
 const TREE_FORMAT: i64 = 2;
 
 const PROFILE_TYPE: &str = "__profile_type__";
 const SERVICE: &str = "service_name";
-/// The label by which spans are known.
+/// The labels by which spans and traces are known. As in Pyroscope, they are no labels of series: each has values without
+/// end.
 const SPAN: &str = "span_id";
+const TRACE: &str = "trace_id";
 
 pub(super) fn call(source: &dyn Source, method: &str, request: &Request) -> Result<Response> {
     match method {
@@ -143,11 +149,16 @@ fn profile_types(source: &dyn Source, request: &Request) -> Result<Response> {
     Ok(Response::ProfileTypes(measured.iter().flat_map(types_of).collect()))
 }
 
+fn too_many(what: &str, most: usize) -> Error {
+    let message = format!("more than {most} {what}: ask for a shorter time, or select some of them");
+    Error::new(ErrorKind::TooLarge, message)
+}
+
 /// Calls `each` with all labels of each series that matches.
 fn each_series(
     source: &dyn Source,
     request: &Request,
-    each: impl FnMut(&BTreeMap<String, String>),
+    each: impl FnMut(BTreeMap<String, String>) -> Result<()>,
 ) -> Result<()> {
     let (span, selector) = (request.span()?, Selector::parse_all(&request.selectors)?);
     narrowed(source, &selector, |source| each_series_of(source, span, &selector, each))
@@ -157,44 +168,62 @@ fn each_series_of(
     source: &dyn Source,
     span: Span,
     selector: &Selector,
-    mut each: impl FnMut(&BTreeMap<String, String>),
+    mut each: impl FnMut(BTreeMap<String, String>) -> Result<()>,
 ) -> Result<()> {
+    let hashing = RandomState::new();
     for measured in source.measured(span)? {
-        let mut seen: BTreeSet<OwnedLabels> = BTreeSet::new();
+        let types: Vec<String> = types_of(&measured).map(|kind| kind.id()).collect();
+        // The sets that were looked at, by their hashes: of many sets, the sets themselves would take too much memory.
+        let mut seen: HashSet<u64> = HashSet::new();
+        let mut outcome = Ok(());
         source.label_sets(&measured.source_name, span, &mut |labels| {
-            if seen.len() < MAX_SERIES {
-                seen.insert(
-                    labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
-                );
+            let set: Vec<(&str, &str)> =
+                labels.iter().copied().filter(|(name, _)| is_of_series(name)).collect();
+            if outcome.is_err() || !seen.insert(hashing.hash_one(&set)) {
+                return;
             }
+            outcome = if seen.len() > MAX_LABEL_SETS {
+                Err(too_many("sets of labels", MAX_LABEL_SETS))
+            } else {
+                types.iter().try_for_each(|type_id| {
+                    let all = all_labels(&set, source.service(), type_id, selector);
+                    all.map_or(Ok(()), &mut each)
+                })
+            };
         })?;
-        for kind in types_of(&measured) {
-            let type_id = kind.id();
-            for set in &seen {
-                let pairs: Vec<(&str, &str)> = set.iter().map(|(name, value)| (&**name, &**value)).collect();
-                let find = |name: &str| label(name, &pairs, source.service(), &type_id).map(str::to_owned);
-                if selector.matches(|name| label(name, &pairs, source.service(), &type_id)) {
-                    let added = [
-                        SERVICE,
-                        PROFILE_TYPE,
-                        "__name__",
-                        "__type__",
-                        "__unit__",
-                        "__period_type__",
-                        "__period_unit__",
-                    ];
-                    let added = added.iter().filter_map(|name| Some(((*name).to_owned(), find(name)?)));
-                    each(&added.chain(set.iter().cloned()).collect());
-                }
-            }
-        }
+        outcome?;
     }
     Ok(())
 }
 
+/// Returns whether samples with different values of a label belong to different series.
+fn is_of_series(name: &str) -> bool {
+    ![SPAN, TRACE].contains(&name)
+}
+
+/// Returns the labels of a series, also those that Pyroscope adds, if it matches.
+fn all_labels(
+    set: &Labels<'_>,
+    service: &str,
+    type_id: &str,
+    selector: &Selector,
+) -> Option<BTreeMap<String, String>> {
+    const ADDED: [&str; 7] =
+        [SERVICE, PROFILE_TYPE, "__name__", "__type__", "__unit__", "__period_type__", "__period_unit__"];
+    if !selector.matches(|name| label(name, set, service, type_id)) {
+        return None;
+    }
+    let added = ADDED.iter().filter_map(|name| Some((*name, label(name, set, service, type_id)?)));
+    let all = added.chain(set.iter().copied());
+    Some(all.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+}
+
 fn label_names(source: &dyn Source, request: &Request) -> Result<Response> {
     let mut names = BTreeSet::new();
-    each_series(source, request, |labels| names.extend(labels.keys().cloned()))?;
+    each_series(source, request, |labels| {
+        names.extend(labels.into_keys());
+        Ok(())
+    })?;
     Ok(Response::Names(names.into_iter().collect()))
 }
 
@@ -203,18 +232,24 @@ fn label_values(source: &dyn Source, request: &Request) -> Result<Response> {
         return Err(Error::invalid("the name of the label is missing"));
     }
     let mut values = BTreeSet::new();
-    each_series(source, request, |labels| values.extend(labels.get(&request.name).cloned()))?;
+    each_series(source, request, |mut labels| {
+        values.extend(labels.remove(&request.name));
+        Ok(())
+    })?;
     Ok(Response::Names(values.into_iter().collect()))
 }
 
 fn label_sets(source: &dyn Source, request: &Request) -> Result<Response> {
     let mut sets: BTreeSet<OwnedLabels> = BTreeSet::new();
     each_series(source, request, |labels| {
-        let wanted =
-            labels.iter().filter(|(name, _)| request.labels.is_empty() || request.labels.contains(name));
-        sets.insert(wanted.map(|(name, value)| (name.clone(), value.clone())).collect());
+        let is_wanted = |name: &String| request.labels.is_empty() || request.labels.contains(name);
+        let wanted: OwnedLabels = labels.into_iter().filter(|(name, _)| is_wanted(name)).collect();
+        if !wanted.is_empty() {
+            sets.insert(wanted);
+        }
+        if sets.len() > MAX_SERIES { Err(too_many("series", MAX_SERIES)) } else { Ok(()) }
     })?;
-    Ok(Response::LabelSets(sets.into_iter().filter(|set| !set.is_empty()).collect()))
+    Ok(Response::LabelSets(sets.into_iter().collect()))
 }
 
 /// Returns the profile that a request asks for, and which of its values.
@@ -295,28 +330,64 @@ fn steps_of(source: &dyn Source, request: &Request) -> Result<(i64, Steps)> {
     let type_id = chosen.kind.id();
     // The first step ends at the start.
     let around = Span { from: span.from.saturating_sub(step), to: span.to };
-    let mut windows: BTreeMap<(OwnedLabels, i64), i64> = BTreeMap::new();
+    let mut windows = Windows::default();
     source.totals(&chosen.source_name, around, &mut |time, labels, values| {
         let value = values.get(chosen.value).copied().unwrap_or(0);
         if value == 0 || !selector.matches(|name| label(name, labels, source.service(), &type_id)) {
             return;
         }
-        let group = request.labels.iter().filter_map(|name| {
+        let group = request.labels.iter().filter(|name| is_of_series(name)).filter_map(|name| {
             let value = label(name, labels, source.service(), &type_id)?;
             Some((name.clone(), value.to_owned()))
         });
-        let sum = windows.entry((group.collect(), time)).or_default();
-        *sum = sum.saturating_add(value);
+        windows.add(group.collect(), time, value);
     })?;
-    for ((group, time), value) in windows {
+    for (group, time, value) in windows.finish()? {
         let number = time.saturating_sub(span.from).div_euclid(step)
             + i64::from(time.saturating_sub(span.from).rem_euclid(step) != 0);
         let at = span.from.saturating_add(number.saturating_mul(step));
-        if number >= 0 && at <= span.to && (steps.len() < MAX_SERIES || steps.contains_key(&group)) {
+        if number >= 0 && at <= span.to {
             steps.entry(group).or_default().entry(at).or_default().push(value);
         }
     }
     Ok((step, steps))
+}
+
+/// The sums of windows, by labels and time.
+#[derive(Default)]
+struct Windows {
+    groups: BTreeMap<OwnedLabels, BTreeMap<i64, i64>>,
+    values: usize,
+}
+
+impl Windows {
+    /// Adds to a sum; no more when there are too many.
+    fn add(&mut self, group: OwnedLabels, time: i64, value: i64) {
+        if self.check().is_err() {
+            return;
+        }
+        let sums = self.groups.entry(group).or_default();
+        let before = sums.len();
+        let sum = sums.entry(time).or_default();
+        *sum = sum.saturating_add(value);
+        self.values += sums.len() - before;
+    }
+
+    fn check(&self) -> Result<()> {
+        match () {
+            () if self.groups.len() > MAX_SERIES => Err(too_many("series", MAX_SERIES)),
+            () if self.values > MAX_VALUES => Err(too_many("values", MAX_VALUES)),
+            () => Ok(()),
+        }
+    }
+
+    fn finish(self) -> Result<impl Iterator<Item = (OwnedLabels, i64, i64)>> {
+        self.check()?;
+        let of_group = |(group, sums): (OwnedLabels, BTreeMap<i64, i64>)| {
+            sums.into_iter().map(move |(time, sum)| (group.clone(), time, sum))
+        };
+        Ok(self.groups.into_iter().flat_map(of_group))
+    }
 }
 
 fn series(source: &dyn Source, request: &Request) -> Result<Response> {

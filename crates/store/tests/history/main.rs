@@ -2,6 +2,7 @@
 
 mod damage;
 mod disk;
+mod follow;
 mod kill;
 mod names;
 mod ranges;

@@ -131,3 +131,41 @@ fn damaged_names_are_missing_and_not_wrong() {
         assert_eq!(named(&reader, &mut profile), 0, "byte {at}");
     }
 }
+
+#[test]
+fn a_names_file_whose_first_write_failed_is_used_again() {
+    for left in [&b""[..], b"flamelet na"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        // What a process leaves that is killed before it has written the header.
+        std::fs::write(folder.path().join("names-ab01-0000000001.names"), left).expect("written");
+        let mut writer = Writer::open(folder.path(), Options::default()).expect("opened");
+        for number in 0..2 {
+            writer.append("cpu", &window(number)).expect("written");
+            let mut unnamed = writer.take_unnamed().expect("new code");
+            symbolize(&mut unnamed);
+            writer.keep_names(&unnamed).expect("written");
+        }
+        let reader = Reader::open(folder.path()).expect("opened");
+        let mut profile = read(folder.path(), THEN, i64::MAX).expect("there");
+        assert_eq!(named(&reader, &mut profile), 8, "{left:?}");
+    }
+}
+
+#[test]
+fn names_that_could_not_be_kept_are_asked_for_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut writer = Writer::open(folder.path(), Options::default()).expect("opened");
+    writer.append("cpu", &window(0)).expect("written");
+    let mut unnamed = writer.take_unnamed().expect("new code");
+    symbolize(&mut unnamed);
+    // Something else has the name of the file.
+    let taken = folder.path().join("names-ab01-0000000001.names");
+    std::fs::create_dir(&taken).expect("created");
+    writer.keep_names(&unnamed).expect_err("taken");
+    std::fs::remove_dir(&taken).expect("removed");
+    let mut again = writer.take_unnamed().expect("the same code");
+    assert_eq!(again.locations().len(), unnamed.locations().len());
+    symbolize(&mut again);
+    assert_eq!(writer.keep_names(&again).expect("written"), 6);
+    assert!(writer.take_unnamed().is_none());
+}

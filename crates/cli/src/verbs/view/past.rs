@@ -54,12 +54,12 @@ impl Folder {
             .iter()
             .find(|kind| kind.name == "cpu")
             .map_or(0, |kind| kind.values.iter().position(|(name, _)| name == "cpu").unwrap_or(0));
-        let mut points = Vec::new();
+        let mut course = Course::new((from / MILLISECOND, to / MILLISECOND), parts, []);
         let mut each = |time: i64, _: &[(&str, &str)], values: &[i64]| {
-            points.push((time / MILLISECOND, values.get(cpu).copied().unwrap_or(0)));
+            course.add(time / MILLISECOND, values.get(cpu).copied().unwrap_or(0));
         };
         reader.totals(&query, &budget, &mut each)?;
-        Ok(Course::new((from / MILLISECOND, to / MILLISECOND), parts, points))
+        Ok(course)
     }
 }
 

@@ -7,24 +7,26 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 /// The wait between tries.
 #[derive(Debug)]
-pub(super) struct Backoff {
+pub struct Backoff {
     /// How often it has failed in a row.
     failures: u32,
     random: u64,
 }
 
 impl Backoff {
-    pub(super) fn new(seed: u64) -> Self {
+    /// Starts with the shortest wait. The seed should differ from process to process.
+    pub fn new(seed: u64) -> Self {
         Self { failures: 0, random: seed | 1 }
     }
 
-    pub(super) fn reset(&mut self) {
+    /// Starts anew, after a success.
+    pub fn reset(&mut self) {
         self.failures = 0;
     }
 
     /// Returns how long to wait: at least as long as the receiver asks for, plus up to half as much at random, so that
     /// many services do not return at the same moment.
-    pub(super) fn next(&mut self, asked: Option<Duration>) -> Duration {
+    pub fn next(&mut self, asked: Option<Duration>) -> Duration {
         let usual = FIRST.saturating_mul(1 << self.failures.min(6)).min(LONGEST);
         self.failures = self.failures.saturating_add(1);
         let least = asked.map_or(usual / 2, |asked| asked.max(usual / 2));
