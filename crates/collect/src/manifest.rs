@@ -100,7 +100,7 @@ impl Manifest {
         let manifest: Self = serde_json::from_slice(bytes).map_err(|error| wrong(error.to_string()))?;
         match manifest.format {
             WITHOUT_PROFILES | FORMAT => Ok(manifest),
-            other => Err(wrong(format!("format {other} is not one that this version of flamelet reads"))),
+            other => Err(wrong(format!("format {other} is unknown to this version of flamelet; use a newer one"))),
         }
     }
 

@@ -109,7 +109,7 @@ impl<'q> Merge<'q> {
             return Ok(());
         }
         into.note(tables, window);
-        // What some windows do not say, nobody knows of their sum.
+        // If any window lacks it, the sum is unknown.
         into.observed = into.observed.filter(|_| into.observed == observed);
         self.windows += 1;
         let (width, rows) = (kind.values.len(), tables.rows.len());

@@ -134,7 +134,7 @@ impl SourceOptions {
         }
         let is_collected = |source: &String| collected::collected_of(source, self.range).is_some();
         if self.which != Which::default() && !sources.clone().any(is_collected) {
-            note!("--service, --profile: ignored, because no source is the store of a collector");
+            note!("--service, --profile: ignored: they apply to a collector's store only");
         }
         let has_past = |source: &String| {
             has_past(source) || is_collected(source) || history::history_of(source, self.range).is_some()

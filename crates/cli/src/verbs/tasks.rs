@@ -16,7 +16,7 @@ pub(crate) struct Args {
 
 pub(crate) fn guide() -> Guide {
     Guide {
-        about: "List the async tasks and the threads of a service: where each waits, and tasks for how long",
+        about: "List the async tasks and the threads of a service: where each waits, and how long each task has waited",
         examples: &[
             ("flamelet tasks http://localhost:3000", "those that are stuck come first"),
             ("flamelet tasks http://localhost:3000 --json", "for programs; all times in nanoseconds"),

@@ -52,7 +52,7 @@ pub(super) fn records(bytes: &[u8], id: u16) -> Result<Vec<Record>, String> {
     }
     match flags & 0xf {
         0 => {}
-        3 => return Err("the name server knows no such name".to_owned()),
+        3 => return Err("no such name".to_owned()),
         code => return Err(format!("the name server failed (code {code})")),
     }
     let mut at = HEADER;

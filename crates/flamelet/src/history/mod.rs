@@ -145,7 +145,7 @@ impl Running {
             recorder.run(first, &theirs);
         };
         flamelet_capture::own_threads::spawn("flamelet-past", run).map_err(|error| {
-            Error::new(ErrorKind::Denied, format!("the thread that keeps the past cannot start: {error}"))
+            Error::new(ErrorKind::Denied, format!("cannot start the thread that writes the history: {error}"))
         })?;
         Ok(Self { path, process: std::process::id(), cancel, end: Mutex::new(end) })
     }

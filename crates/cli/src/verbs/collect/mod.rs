@@ -62,7 +62,7 @@ struct CollectArgs {
     /// Take profiles of a service at its pprof endpoints (may be given several times)
     #[arg(long, value_name = "NAME=HOST:PORT", value_parser = parse_target)]
     scrape: Vec<(String, String)>,
-    /// How long each CPU profile is, and how often others are taken [default: 10s]
+    /// How long each CPU profile is, and how often other profiles are taken [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     interval: Option<Duration>,
     /// A configuration file in YAML; options given here win
@@ -158,9 +158,9 @@ fn collect(args: &Args) -> Result<()> {
     if args.collect.check {
         let targets: usize = plan.jobs.iter().map(Job::named_targets).sum();
         let sources: usize = plan.jobs.iter().map(Job::sources).sum();
-        let listed = if sources == 0 { String::new() } else { format!(", {sources} lists of others") };
+        let listed = if sources == 0 { String::new() } else { format!(", {sources} discovery sources") };
         let store = plan.store.display();
-        note!("The configuration is good: {targets} targets{listed}, store {store}");
+        note!("The configuration is valid: {targets} targets{listed}, store {store}");
         return Ok(());
     }
     plan.run()

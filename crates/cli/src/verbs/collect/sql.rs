@@ -21,7 +21,7 @@ pub(crate) struct Args {
 }
 
 fn parse_engine(text: &str) -> std::result::Result<Engine, String> {
-    Engine::parse(text).ok_or_else(|| "known are duckdb and clickhouse".to_owned())
+    Engine::parse(text).ok_or_else(|| "expected duckdb or clickhouse".to_owned())
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {

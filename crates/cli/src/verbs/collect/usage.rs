@@ -123,7 +123,7 @@ fn write_text(found: &Usage, out: &mut dyn Write) -> Result<()> {
         }
         return Ok(());
     }
-    writeln!(out, "{:>9}{head}      %  service: most expensive function of its own", "cores")?;
+    writeln!(out, "{:>9}{head}      %  service: most expensive function in its own code", "cores")?;
     for row in &found.services {
         let (cores, share, cost) = (row.cores, row.share * 100.0, cost(row.cost_per_month));
         let function = row.function.as_ref();

@@ -10,7 +10,7 @@ use crate::threads::{self, Tid};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
-/// So many threads at a time can have their own timers; the engine looks for further ones.
+/// How many threads can have their own timers at a time; the engine looks for further ones.
 const SLOTS: usize = 2048;
 
 struct Slot {
