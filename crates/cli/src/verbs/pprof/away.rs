@@ -13,11 +13,11 @@ const LAST: u32 = 9999;
 /// Calls `report` with where to write it: `output`, or a new file in this folder if a terminal would get what it cannot show.
 pub(super) fn from_terminal(
     question: &Question,
-    output: Option<PathBuf>,
+    output: Option<&Path>,
     report: impl FnOnce(Option<&Path>) -> Result<()>,
 ) -> Result<()> {
     let ending = ending(question).filter(|_| output.is_none() && io::stdout().is_terminal());
-    let Some(ending) = ending else { return report(output.as_deref()) };
+    let Some(ending) = ending else { return report(output) };
     let path = new_file(ending)?;
     note!("Generating report in {}", path.display());
     report(Some(&path)).inspect_err(|_| drop(fs::remove_file(&path)))

@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     match command.report.clone() {
         Some(ReportFlag::Report(question)) => {
             let (source, options) = (command.source, command.options);
-            away::from_terminal(&question.clone(), command.output, |output| {
+            away::from_terminal(&question.clone(), command.output.as_deref(), |output| {
                 Job { question, source, options, output: output.map(Path::to_owned), json: false }.run()
             })
         }

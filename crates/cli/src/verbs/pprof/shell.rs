@@ -151,7 +151,7 @@ fn report(line: &str, command: &PprofCommand, profile: &Profile) -> Result<()> {
     if name == "web" {
         return super::show_in_browser(profile.clone(), &ask);
     }
-    away::from_terminal(&question, file, |file| answer_to(&question, profile.clone(), &ask, file))
+    away::from_terminal(&question, file.as_deref(), |file| answer_to(&question, profile.clone(), &ask, file))
 }
 
 fn unrecognized(name: &str) -> Failure {
