@@ -100,7 +100,9 @@ impl Manifest {
         let manifest: Self = serde_json::from_slice(bytes).map_err(|error| wrong(error.to_string()))?;
         match manifest.format {
             WITHOUT_PROFILES | FORMAT => Ok(manifest),
-            other => Err(wrong(format!("format {other} is unknown to this version of flamelet; use a newer one"))),
+            other => {
+                Err(wrong(format!("format {other} is unknown to this version of flamelet; use a newer one")))
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 //! services, and the OpenTelemetry collector's decoder (`tests/peers/wire`). And what a service answers to Pyroscope's own client.
 
 use flamelet::{History, Profiler, Push};
-use flamelet_profile::{Budget, Limits, Profile, ProfileBuilder, pprof};
+use flamelet_profile::{Budget, Limits, ProfileBuilder, pprof};
 use flamelet_store::{Options, Query, Reader, Writer};
 use flamelet_tests::programs::run_flamelet;
 use std::collections::BTreeMap;

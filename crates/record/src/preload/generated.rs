@@ -2,7 +2,7 @@
 
 use flamelet_profile::{LocationId, NamedLine, Profile};
 
-use crate::generated::{GeneratedCode, Generator, Runtime, is_generated};
+use crate::generated::{GeneratedCode, Generator, MOST_OF_ALL, Runtime, is_generated};
 use crate::names::{Seen, runtime_line};
 
 /// What was seen of the runtimes of all processes.
@@ -19,7 +19,7 @@ impl Runtimes {
             let file = profile.string(mapping.filename);
             Runtime::of_file(file)
         });
-        let code = GeneratedCode::of(&Generator::new(pid));
+        let code = GeneratedCode::of(&Generator::new(pid), MOST_OF_ALL);
         if let Some(code) = &code {
             profile.relabel_locations(|profile, location| named(profile, location, code));
         }

@@ -621,15 +621,21 @@ function timeLabel(nanos) {
   return `${Number((nanos / 1e6).toPrecision(3))}ms`;
 }
 
-/** A change of at least this many standard deviations is more than noise; `flamelet diff` uses the same limit. */
+/** A change of at least this many standard deviations is more than noise. */
 const NOISE_SIGMAS = 3;
 
+/** How much two runs of the same program differ, as a share of the value; `flamelet diff` assumes the same. */
+const ASSUMED_VARIATION = 0.08;
+
 /**
- * Whether a change may be noise: a value of `count` samples varies by the square root of `count`.
+ * Whether a change may be noise: a value of `count` samples varies by the square root of `count`, and by how much runs
+ * differ. For rows that `flamelet diff` does not judge; of functions, its verdict comes with the answer.
  * @param {number} base @param {number} now @param {number} perSample what one sample stands for @returns {boolean}
  */
 function isNoise(base, now, perSample) {
-  const deviation = Math.sqrt((Math.abs(base) + Math.abs(now)) * perSample);
+  const sampling = (Math.abs(base) + Math.abs(now)) * perSample;
+  const runs = ASSUMED_VARIATION ** 2 * (base ** 2 + now ** 2);
+  const deviation = Math.sqrt(sampling + runs);
   return now === base || Math.abs(now - base) < NOISE_SIGMAS * deviation;
 }
 // view-timeline.js
@@ -1143,6 +1149,783 @@ function clockText(time, step) {
   if (step >= 86_400_000) return date.slice(5);
   return step >= 60_000 ? clock.slice(0, 5) : clock;
 }
+// picture.js
+// The boxes of a flame graph as laid out in Rust: in columns, each box after its parent.
+
+/**
+ * @typedef {object} NameColumns
+ * @property {string[]} names @property {number[]} keys @property {number[]} krate
+ * @property {string[]} crates @property {number[]} hues @property {number[]} file @property {string[]} files
+ * @property {number[]} owner the row of `owners` @property {string[]} owners @property {string[]} owner_kinds
+ * @property {number[]} chains the rows that stand for chains of frames @property {number[]} starts the rows of std and libc that start threads
+ *
+ * @typedef {{new: number[], base: number[]}} Sides
+ *
+ * @typedef {NameColumns & {zoom: number, cutoff: number, narrower: number, diff: boolean,
+ *   parent: number[], name: number[], weight: number[], own: number[],
+ *   sides?: Sides, own_sides?: Sides, notes?: string[], held?: number[][]}} FlamePayload
+ */
+
+/** A flame graph that can be drawn. */
+class Picture {
+  /** @param {FlamePayload} payload */
+  constructor(payload) {
+    this.data = payload;
+    const count = payload.parent.length;
+    this.count = count;
+    this.parent = Int32Array.from(payload.parent);
+    this.name = Int32Array.from(payload.name);
+    this.weight = Float64Array.from(payload.weight);
+    this.own = Float64Array.from(payload.own);
+    this.x = new Float64Array(count);
+    this.depth = new Int32Array(count);
+    /** The x where the next child of each box starts. */
+    const next = new Float64Array(count);
+    let rows = 0;
+    for (let at = 0; at < count; at++) {
+      const parent = this.parent[at];
+      if (parent >= 0) {
+        this.x[at] = next[parent];
+        this.depth[at] = this.depth[parent] + 1;
+        next[parent] += this.weight[at];
+      }
+      next[at] = this.x[at];
+      rows = Math.max(rows, this.depth[at] + 1);
+    }
+    this.rows = rows;
+    this.chains = new Set(payload.chains);
+    this.zoom = payload.zoom;
+    this.diff = payload.diff;
+    /** @type {Int32Array[] | null} */
+    this.byRow = null;
+  }
+
+  /** @param {number} at @returns {string} */
+  nameOf(at) {
+    const name = this.name[at];
+    return name < 0 ? "all" : this.data.names[name];
+  }
+
+  /** @param {number} at */
+  crateOf(at) {
+    const name = this.name[at];
+    return name < 0 ? "" : this.data.crates[this.data.krate[name]];
+  }
+
+  /** @param {number} at @returns {number} the row of the palette */
+  hueOf(at) {
+    const name = this.name[at];
+    return name < 0 ? -1 : this.data.hues[name];
+  }
+
+  /** Whether a box stands for a chain of frames. @param {number} at */
+  isChain(at) {
+    return this.chains.has(this.name[at]);
+  }
+
+  /** Whose code a box is, in one word. @param {number} at */
+  ownerKind(at) {
+    const name = this.name[at];
+    return name < 0 ? "" : this.data.owner_kinds[this.data.owner[name]];
+  }
+
+  /** Whose code a box is: `serde_json 1.0.149`. @param {number} at */
+  ownerOf(at) {
+    const name = this.name[at];
+    return name < 0 ? "" : this.data.owners[this.data.owner[name]];
+  }
+
+  /** @param {number} at */
+  fileOf(at) {
+    const name = this.name[at];
+    const file = name < 0 ? -1 : this.data.file[name];
+    return file < 0 ? "" : this.data.files[file];
+  }
+
+  /** The value of a box; signed in a diff. @param {number} at */
+  valueOf(at) {
+    const sides = this.data.sides;
+    return sides ? { now: sides.new[at], base: sides.base[at] } : { now: this.weight[at], base: 0 };
+  }
+
+  /** The own value of a box. @param {number} at */
+  ownOf(at) {
+    const sides = this.data.own_sides;
+    return sides ? { now: sides.new[at], base: sides.base[at] } : { now: this.own[at], base: 0 };
+  }
+
+  /** The keys from the root to a box; the root itself has none. @param {number} at @returns {number[]} */
+  pathOf(at) {
+    const keys = [];
+    for (let box = at; box >= 0 && this.parent[box] >= 0; box = this.parent[box]) {
+      keys.push(this.data.keys[this.name[box]]);
+    }
+    return keys.reverse();
+  }
+
+  /** The box at the end of a path, or the last one on it that exists. @param {number[]} keys @returns {number} */
+  find(keys) {
+    let box = 0;
+    for (const key of keys) {
+      const next = this.childrenOf(box).find((child) => this.data.keys[this.name[child]] === key);
+      if (next === undefined) break;
+      box = next;
+    }
+    return box;
+  }
+
+  /** @param {number} at @returns {number[]} heaviest first */
+  childrenOf(at) {
+    const found = [];
+    const row = this.rowsOfBoxes()[this.depth[at] + 1] ?? new Int32Array();
+    for (const box of row) if (this.parent[box] === at) found.push(box);
+    return found;
+  }
+
+  /** The boxes of each row from left to right. @returns {Int32Array[]} */
+  rowsOfBoxes() {
+    if (this.byRow) return this.byRow;
+    const counts = new Int32Array(this.rows);
+    for (let at = 0; at < this.count; at++) counts[this.depth[at]]++;
+    const rows = Array.from(counts, (count) => new Int32Array(count));
+    counts.fill(0);
+    for (let at = 0; at < this.count; at++) rows[this.depth[at]][counts[this.depth[at]]++] = at;
+    this.byRow = rows;
+    return rows;
+  }
+
+  /** Whether `inner` is `outer` or one of its descendants. @param {number} outer @param {number} inner */
+  standsOn(outer, inner) {
+    let box = inner;
+    while (box > outer) box = this.parent[box];
+    return box === outer;
+  }
+
+  /** The box at position `x` of a row, or -1. @param {number} row @param {number} x @param {number} slack */
+  boxAt(row, x, slack) {
+    const boxes = this.rowsOfBoxes()[row];
+    if (!boxes || boxes.length === 0) return -1;
+    let low = 0;
+    let high = boxes.length - 1;
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (this.x[boxes[middle]] <= x) low = middle;
+      else high = middle - 1;
+    }
+    const box = boxes[low];
+    return x >= this.x[box] - slack && x <= this.x[box] + this.weight[box] + slack ? box : -1;
+  }
+
+  /** The folded boxes with a matching frame, of a picture that knows what they hold. @param {RegExp} pattern @returns {number[]} */
+  holding(pattern) {
+    const named = this.data.names.map((name) => pattern.test(name));
+    const found = (this.data.held ?? []).map((names, at) => (names.some((name) => named[name]) ? at : -1));
+    return found.filter((at) => at >= 0);
+  }
+
+  /**
+   * The boxes that match, and the weight of all stacks with a match. Relies on boxes coming after their parents.
+   * @param {RegExp} pattern
+   */
+  matches(pattern) {
+    const named = this.data.names.map((name) => pattern.test(name));
+    const hit = new Uint8Array(this.count);
+    const covered = new Uint8Array(this.count);
+    let weight = 0;
+    let boxes = 0;
+    for (let at = 0; at < this.count; at++) {
+      const parent = this.parent[at];
+      covered[at] = parent >= 0 ? covered[parent] : 0;
+      if (this.name[at] < 0 || !named[this.name[at]]) continue;
+      hit[at] = 1;
+      boxes++;
+      if (!covered[at]) weight += this.weight[at];
+      covered[at] = 1;
+    }
+    return { hit, weight, boxes };
+  }
+}
+// rebuild.js
+// Other trees out of a whole one, for a page that was saved to a file and has no server to ask: with chains of frames
+// as one box, callers instead of callees, and the two halves of a sandwich.
+
+
+/** @typedef {import("./picture.js").FlamePayload} FlamePayload */
+/** `chain` is the row of the owner of a chain of frames, -1 for a function. */
+/** @typedef {{name: number, chain: number, held: Set<number>, frames: [number, number], weight: number, own: number, now: number, base: number, ownNow: number, ownBase: number, children: Map<number, Node>}} Node */
+/** A box on the way along a stack; `held` are the names of a chain's frames. @typedef {{name: number, chain: number, held: number[], frames: number}} Step */
+
+/** @param {Step} step @returns {Node} */
+function newNode({ name, chain, frames }) {
+  return { name, chain, held: new Set(), frames: [frames, frames], weight: 0, own: 0, now: 0, base: 0, ownNow: 0, ownBase: 0, children: new Map() };
+}
+
+/**
+ * The weight of the stacks that end in a box. Includes the weight of children that were left out of the file, as
+ * the saved page says.
+ * @param {Picture} picture
+ */
+function endings(picture) {
+  const weight = Float64Array.from(picture.weight);
+  const now = Float64Array.from({ length: picture.count }, (_, at) => picture.valueOf(at).now);
+  const base = Float64Array.from({ length: picture.count }, (_, at) => picture.valueOf(at).base);
+  for (let at = 0; at < picture.count; at++) {
+    const parent = picture.parent[at];
+    if (parent < 0) continue;
+    const value = picture.valueOf(at);
+    weight[parent] -= picture.weight[at];
+    now[parent] -= value.now;
+    base[parent] -= value.base;
+  }
+  return { weight, now, base };
+}
+
+/** The names of a box's stack, root first. @param {Picture} picture @param {number} at */
+function stackOf(picture, at) {
+  const names = [];
+  for (let box = at; box >= 0; box = picture.parent[box]) if (picture.name[box] >= 0) names.push(picture.name[box]);
+  return names.reverse();
+}
+
+/** Finds the chains of frames in stacks, as `crates/report/src/stacks/chains.rs` does. */
+class ChainFinder {
+  /** @param {FlamePayload} data */
+  constructor(data) {
+    this.data = data;
+    const kinds = data.owner.map((owner) => data.owner_kinds[owner]);
+    const starts = new Set(data.starts);
+    this.yours = kinds.map((kind) => kind === "yours");
+    this.unknown = kinds.map((kind) => kind === "unknown");
+    this.starts = kinds.map((kind, name) => kind === "runtime" || starts.has(name));
+    this.ranks = kinds.map((kind) => (kind === "runtime" || kind === "dependency" ? 2 : kind === "std" ? 1 : 0));
+    /** The steps that lead to chains, by the row of their owner. @type {number[]} */
+    this.keys = data.owners.map((label) => chainKey(chainName(label)));
+  }
+
+  /** How many frames from the root on may belong to chains. @param {number[]} names root first */
+  reach(names) {
+    const last = names.findLastIndex((name) => this.yours[name]);
+    if (last >= 0) return last;
+    let reach = 0;
+    for (let at = 0; at < names.length && !this.unknown[names[at]]; at++) if (this.starts[names[at]]) reach = at + 1;
+    return reach;
+  }
+
+  /**
+   * The boxes on the way through frames of a stack.
+   * @param {number[]} names root first @param {number[]} places the frames, as places in `names`, in the order of the way
+   * @param {boolean} callers whether the way leads to the root @param {Set<string>} opened the paths of chains that are open
+   * @returns {Step[]}
+   */
+  steps(names, places, callers, opened) {
+    const reach = this.reach(names);
+    const folds = (/** @type {number} */ place) => place < reach && !this.yours[names[place]] && !this.unknown[names[place]];
+    /** @type {Step[]} */
+    const steps = [];
+    const keys = [];
+    for (let at = 0; at < places.length; at++) {
+      let end = at;
+      while (end < places.length && folds(places[end])) end++;
+      const held = places.slice(at, end).map((place) => names[place]);
+      const chain = held.length > 1 ? this.ownerOf(held, callers) : -1;
+      if (chain >= 0 && !opened.has(zoomPath([...keys, this.keys[chain]]))) {
+        steps.push({ name: -1, chain, held, frames: held.length });
+        keys.push(this.keys[chain]);
+        at = end - 1;
+        continue;
+      }
+      // An opened chain is a box for each of its frames.
+      for (let one = at; one < Math.max(end, at + 1); one++) {
+        steps.push({ name: names[places[one]], chain: -1, held: [], frames: 1 });
+        keys.push(this.data.keys[names[places[one]]]);
+      }
+      at = Math.max(end, at + 1) - 1;
+    }
+    return steps;
+  }
+
+  /** The row of the owner that a chain is named by. @param {number[]} names @param {boolean} callers */
+  ownerOf(names, callers) {
+    let best = names[0];
+    for (const name of names) if (this.ranks[name] > this.ranks[best] || (callers && this.ranks[name] === this.ranks[best])) best = name;
+    return this.data.owner[best];
+  }
+}
+
+/** An owner without its version. @param {string} label */
+function chainName(label) {
+  return label.split(" ")[0];
+}
+
+/** @param {string} name */
+function chainKey(name) {
+  let hash = 0x811c9dc5;
+  for (const byte of new TextEncoder().encode(name)) hash = Math.imul(hash ^ byte, 0x01000193);
+  return ((hash << 1) | (hash >>> 31)) >>> 0;
+}
+
+/**
+ * @param {Picture} picture a whole tree of callees
+ * @param {(names: number[]) => number[] | null} route the frames to walk for a stack, as places in `names`; nothing to leave it out
+ * @param {{root: number, callers: boolean, folds: Set<string> | null}} how `folds` has the paths of opened chains; nothing for no chains
+ * @returns {Picture}
+ */
+function regrouped(picture, route, how) {
+  const ends = endings(picture);
+  const finder = new ChainFinder(picture.data);
+  const root = newNode({ name: how.root, chain: -1, held: [], frames: 1 });
+  for (let at = 0; at < picture.count; at++) {
+    if (ends.weight[at] <= 0) continue;
+    const names = stackOf(picture, at);
+    const places = route(names);
+    if (places === null) continue;
+    const add = { weight: ends.weight[at], now: ends.now[at], base: ends.base[at] };
+    const steps = how.folds ? finder.steps(names, places, how.callers, how.folds) : places.map((place) => ({ name: names[place], chain: -1, held: [], frames: 1 }));
+    let node = root;
+    addTo(node, add);
+    for (const step of steps) {
+      const key = step.chain >= 0 ? -1 - step.chain : step.name;
+      let next = node.children.get(key);
+      if (!next) node.children.set(key, (next = newNode(step)));
+      next.frames = [Math.min(next.frames[0], step.frames), Math.max(next.frames[1], step.frames)];
+      node = next;
+      for (const name of step.held) node.held.add(name);
+      addTo(node, add);
+    }
+    node.own += add.weight;
+    node.ownNow += add.now;
+    node.ownBase += add.base;
+  }
+  return new Picture(columnsOf(root, new ChainNames(picture.data)));
+}
+
+/** @param {Node} node @param {{weight: number, now: number, base: number}} add */
+function addTo(node, add) {
+  node.weight += add.weight;
+  node.now += add.now;
+  node.base += add.base;
+}
+
+/** The names of a payload, to which those of chains are added. */
+class ChainNames {
+  /** @param {FlamePayload} from */
+  constructor(from) {
+    /** @type {FlamePayload} */
+    this.data = { ...from, zoom: 0, parent: [], name: [], weight: [], own: [], held: [] };
+    for (const column of /** @type {const} */ (["names", "keys", "krate", "hues", "owner", "file", "chains"])) {
+      Object.assign(this.data, { [column]: [...from[column]] });
+    }
+    /** @type {Map<string, number>} */
+    this.rows = new Map();
+  }
+
+  /** The row of what a node shows. @param {Node} node */
+  rowOf(node) {
+    if (node.chain < 0) return node.name;
+    const { data } = this;
+    const name = chainName(data.owners[node.chain]);
+    const [least, most] = node.frames;
+    const text = `${name} · ${least === most ? most : `${least} to ${most}`} frames`;
+    const known = this.rows.get(text);
+    if (known !== undefined) return known;
+    const row = data.names.length;
+    const like = data.owner.indexOf(node.chain);
+    data.names.push(text);
+    data.keys.push(chainKey(name));
+    data.krate.push(data.krate[like]);
+    data.hues.push(data.hues[like]);
+    data.owner.push(node.chain);
+    data.file.push(-1);
+    data.chains.push(row);
+    this.rows.set(text, row);
+    return row;
+  }
+}
+
+/** @param {Node} root @param {ChainNames} names @returns {FlamePayload} */
+function columnsOf(root, names) {
+  const out = names.data;
+  const sides = { new: /** @type {number[]} */ ([]), base: /** @type {number[]} */ ([]) };
+  const ownSides = { new: /** @type {number[]} */ ([]), base: /** @type {number[]} */ ([]) };
+  /** @type {[Node, number][]} */
+  const waiting = [[root, -1]];
+  for (let next = waiting.pop(); next; next = waiting.pop()) {
+    const [node, parent] = next;
+    const at = out.parent.length;
+    out.parent.push(parent);
+    out.name.push(names.rowOf(node));
+    out.held?.push([...node.held]);
+    out.weight.push(node.weight);
+    out.own.push(node.own);
+    sides.new.push(node.now);
+    sides.base.push(node.base);
+    ownSides.new.push(node.ownNow);
+    ownSides.base.push(node.ownBase);
+    const text = (/** @type {Node} */ child) => (child.chain >= 0 ? out.owners[child.chain] : out.names[child.name]);
+    const children = [...node.children.values()].sort((a, b) => a.weight - b.weight || (text(a) < text(b) ? 1 : -1));
+    for (const child of children) waiting.push([child, at]);
+  }
+  const isDiff = out.sides !== undefined;
+  delete out.sides;
+  delete out.own_sides;
+  if (isDiff) Object.assign(out, { sides, own_sides: ownSides });
+  return out;
+}
+
+/** @param {number} from @param {number} to */
+function placesBetween(from, to) {
+  return Array.from({ length: Math.max(0, to - from) }, (_, at) => from + at);
+}
+
+/** The same tree with chains of frames as one box. @param {Picture} picture @param {Set<string>} opened the paths of chains that are open */
+function foldedPicture(picture, opened) {
+  return regrouped(picture, (names) => placesBetween(0, names.length), { root: -1, callers: false, folds: opened });
+}
+
+/** The tree from the leaves to the roots. @param {Picture} picture @param {Set<string> | null} [folds] */
+function invertedPicture(picture, folds = null) {
+  return regrouped(picture, (names) => placesBetween(0, names.length).reverse(), { root: -1, callers: true, folds });
+}
+
+/**
+ * What a function calls, or what calls it, from its outermost call on.
+ * @param {Picture} picture @param {string} pivot @param {boolean} callers @param {Set<string> | null} [folds]
+ */
+function pivotPicture(picture, pivot, callers, folds = null) {
+  const root = picture.data.names.indexOf(pivot);
+  return regrouped(
+    picture,
+    (names) => {
+      const at = names.findIndex((name) => picture.data.names[name] === pivot);
+      if (at < 0) return null;
+      return callers ? placesBetween(0, at).reverse() : placesBetween(at + 1, names.length);
+    },
+    { root, callers, folds },
+  );
+}
+// provider.js
+// The source of the page's data: a server, or the file that the page was saved in.
+
+
+/**
+ * @typedef {import("./state.js").State} State
+ * @typedef {import("./picture.js").NameColumns} NameColumns
+ * @typedef {import("./picture.js").FlamePayload} FlamePayload
+ * @typedef {import("./picture.js").Sides} Sides
+ *
+ * @typedef {{kind: string, unit: string, total: number, base_total: number, per_sample: number, missing?: boolean}} SampleType
+ * @typedef {Record<string, any> & {title: string, types: SampleType[], default_type: number}} About
+ * @typedef {{id: string, name: string, detail: string, kind: string, service: string, written_millis: number}} Entry
+ * @typedef {{about: About | null, entries: Entry[], live: boolean, past?: boolean, services?: string[], live_heap: string[], live_waits: string[], requests: boolean, let_go: number, code: boolean, no_code: string, mine: string[]}} Opened
+ * @typedef {{sample_type: number, flame: FlamePayload, functions: Functions, graph: object, labels: object[], heap?: object, summary?: object}} SavedPicture
+ * @typedef {{about: About, first: number, inverted: boolean, icicle: boolean, everything: boolean, pictures: SavedPicture[], judged?: object, timeline?: object, heatmap?: object}} Saved
+ * @typedef {NameColumns & {count: number, total: number, diff: boolean, name: number[], flat: number[],
+ *   cum: number[], flat_sides?: Sides, cum_sides?: Sides, flat_real?: boolean[], cum_real?: boolean[]}} Functions `flat_real` and `cum_real`: whether the change is more than noise
+ * @typedef {{name: string, key: number, hue: number, owner: string, weight: number, own: number, new: number, base: number, leaf: boolean}} TreeRow
+ * @typedef {{weight: number, folded: number, total: number}} Matched `folded` is what matches only in frames that are folded
+ * @typedef {{direction: "callees" | "callers", pivot: string, zoom: string, width: number}} FlameQuery
+ */
+
+/** The profiles of each service, the newest first. @param {Entry[]} entries @returns {[string, Entry[]][]} */
+function byService(entries) {
+  /** @type {Map<string, Entry[]>} */
+  const services = new Map();
+  for (const entry of [...entries].reverse()) services.set(entry.service, [...(services.get(entry.service) ?? []), entry]);
+  return [...services];
+}
+
+/** The name of a profile below the heading of its service. @param {Entry} entry */
+function nameInService(entry) {
+  return entry.service === "" ? entry.name : entry.name.slice(entry.service.length + 1);
+}
+
+/** When a profile was written, and how large it is. @param {Entry} entry */
+function entryDetail(entry) {
+  const written = entry.written_millis > 0 ? `${new Date(entry.written_millis).toLocaleString()} · ` : "";
+  return `${written}${entry.detail}`;
+}
+
+/** Gets the data from the server. */
+class ServerData {
+  constructor() {
+    this.saved = false;
+    /** Earlier answers by URL; the server always gives the same answer to the same URL. */
+    this.answers = new Map();
+  }
+
+  /** Sends a request once; callers that make the same request meanwhile share its answer. @param {string} path @param {URLSearchParams} query @param {AbortSignal} [signal] */
+  async ask(path, query, signal) {
+    const address = `api/${path}?${query}`;
+    const known = this.answers.get(address);
+    if (known) return known;
+    const answer = answerOf(fetch(address, { signal }));
+    if (this.answers.size > 40) this.answers.delete(this.answers.keys().next().value);
+    this.answers.set(address, answer);
+    try {
+      return await answer;
+    } catch (error) {
+      this.answers.delete(address);
+      throw error;
+    }
+  }
+
+  /** What the page starts with. @returns {Partial<State>} */
+  firstState() {
+    return {};
+  }
+
+  /** Whether there is anything for a view. */
+  has() {
+    return true;
+  }
+
+  /** @param {State} state @returns {Promise<Opened>} */
+  async open(state) {
+    const query = new URLSearchParams();
+    if (state.profile !== "") query.set("p", state.profile);
+    if (state.base !== "") query.set("base", state.base);
+    if (state.time !== "") query.set("t", state.time);
+    return answerOf(fetch(`api/open?${query}`));
+  }
+
+  /** @param {State} state @param {FlameQuery} wanted @param {AbortSignal} [signal] @returns {Promise<Picture>} */
+  async flame(state, wanted, signal) {
+    return new Picture(await this.ask("flame", flameQuery(state, wanted), signal));
+  }
+
+  /** The boxes of a picture that are folded and hold a match of the search. @param {State} state @param {FlameQuery} wanted what the picture is an answer to @returns {Promise<number[]>} */
+  async holding(state, wanted) {
+    const query = flameQuery(state, wanted);
+    query.set("q", state.query);
+    return this.ask("holding", query);
+  }
+
+  /** @param {State} state @param {string} path @returns {Promise<TreeRow[]>} */
+  async children(state, path) {
+    const query = dataQuery(state);
+    if (state.inverted) query.set("dir", "callers");
+    for (const open of openPaths(state)) query.append("open", open);
+    query.set("z", path);
+    return this.ask("children", query);
+  }
+
+  /** @param {State} state @param {string} sort @param {string} search @returns {Promise<Functions>} */
+  async functions(state, sort, search) {
+    const query = dataQuery(state);
+    query.set("sort", sort);
+    if (search !== "") query.set("q", search);
+    return this.ask("functions", query);
+  }
+
+  /** @param {State} state @returns {Promise<Matched>} */
+  async matched(state) {
+    const query = dataQuery(state);
+    query.set("q", state.query);
+    return this.ask("search", query);
+  }
+
+  /** @param {string} what @param {State} state @param {Record<string, string>} [more] */
+  async data(what, state, more = {}) {
+    const query = dataQuery(state);
+    for (const [key, value] of Object.entries(more)) query.set(key, value);
+    return this.ask(what, query);
+  }
+
+  /** What the requests of a live service spend their time on, now. @returns {Promise<any>} */
+  async requests() {
+    return answerOf(fetch("api/requests"));
+  }
+
+  /** @param {number} seconds @param {string} what the endpoint of the profile; nothing for the CPU @returns {Promise<Entry>} */
+  async take(seconds, what) {
+    const query = new URLSearchParams({ seconds: String(seconds) });
+    if (what !== "") query.set(what in WAIT_QUESTIONS ? "wait" : "heap", what);
+    return answerOf(fetch(`api/take?${query}`, { method: "POST", headers: { "X-Flamelet": "1" } }));
+  }
+
+  /** How much CPU time was used over the history. @param {number} parts @param {string} service @returns {Promise<import("./picker.js").Course>} */
+  async course(parts, service) {
+    return answerOf(fetch(`api/course?${new URLSearchParams({ buckets: String(parts), s: service })}`));
+  }
+
+  /** Adds a range of the history to the profiles. @param {number} from in milliseconds since 1970 @param {number} to @param {string} service @returns {Promise<Entry>} */
+  async range(from, to, service) {
+    const query = new URLSearchParams({ from: String(from), to: String(to), s: service });
+    return answerOf(fetch(`api/range?${query}`, { method: "POST", headers: { "X-Flamelet": "1" } }));
+  }
+}
+
+/** @param {State} state @param {FlameQuery} wanted */
+function flameQuery(state, wanted) {
+  const query = dataQuery(state);
+  query.set("dir", wanted.direction);
+  if (wanted.pivot !== "") query.set("fn", wanted.pivot);
+  if (wanted.zoom !== "") query.set("z", wanted.zoom);
+  for (const path of openPaths(state)) query.append("open", path);
+  query.set("w", String(Math.ceil(wanted.width / 100) * 100));
+  return query;
+}
+
+/** @param {Promise<Response>} request */
+async function answerOf(request) {
+  let response;
+  try {
+    response = await request;
+  } catch (error) {
+    if (/** @type {Error} */ (error).name === "AbortError") throw error;
+    throw new Error("No answer from flamelet. Is it still running in the terminal?");
+  }
+  if (response.ok) return response.json();
+  const text = (await response.text()).trim();
+  throw new Error(text === "" ? `the server answered ${response.status}` : text);
+}
+
+/** Gets the data from the saved page itself. */
+class SavedData {
+  /** @param {Saved} saved */
+  constructor(saved) {
+    this.saved = true;
+    this.content = saved;
+    /** @type {Map<string, Picture>} */
+    this.pictures = new Map();
+  }
+
+  /** What the page starts with, as whoever saved it chose. @returns {Partial<State>} */
+  firstState() {
+    return { inverted: this.content.inverted, fold: this.content.everything ? "all" : "" };
+  }
+
+  /** @returns {Promise<Opened>} */
+  async open() {
+    const kept = new Set(this.content.pictures.map((picture) => picture.sample_type));
+    const about = { ...this.content.about, default_type: this.content.first };
+    about.types = about.types.map((type, at) => ({ ...type, missing: !kept.has(at) }));
+    return { about, entries: [], live: false, live_heap: [], live_waits: [], requests: false, let_go: 0, code: false, no_code: "", mine: [] };
+  }
+
+  /** @param {State} state */
+  part(state) {
+    const at = this.content.about.types.findIndex((type) => type.kind === state.type);
+    const wanted = at < 0 ? this.content.first : at;
+    return this.content.pictures.find((picture) => picture.sample_type === wanted) ?? this.content.pictures[0];
+  }
+
+  /** @param {string} key @param {() => Picture} make @returns {Picture} */
+  kept(key, make) {
+    const known = this.pictures.get(key) ?? make();
+    if (this.pictures.size > 12) this.pictures.clear();
+    this.pictures.set(key, known);
+    return known;
+  }
+
+  /** @param {State} state @param {FlameQuery} wanted @returns {Promise<Picture>} */
+  async flame(state, wanted) {
+    const part = this.part(state);
+    const whole = this.kept(`${part.sample_type}`, () => new Picture(part.flame));
+    const callers = wanted.direction === "callers";
+    const folds = showsEverything(state) ? null : new Set(openPaths(state));
+    const key = `${part.sample_type} ${callers} ${folds && [...folds]} ${wanted.pivot}`;
+    const picture = this.kept(key, () => {
+      if (wanted.pivot !== "") return pivotPicture(whole, wanted.pivot, callers, folds);
+      if (callers) return invertedPicture(whole, folds);
+      return folds ? foldedPicture(whole, folds) : whole;
+    });
+    picture.zoom = picture.find(zoomKeys(wanted.zoom));
+    return picture;
+  }
+
+  /** @param {State} state @param {FlameQuery} wanted @returns {Promise<number[]>} */
+  async holding(state, wanted) {
+    const pattern = searchPattern(state.query);
+    return pattern ? (await this.flame(state, wanted)).holding(pattern) : [];
+  }
+
+  /** @param {State} state @param {string} path @returns {Promise<TreeRow[]>} */
+  async children(state, path) {
+    const direction = state.inverted ? "callers" : "callees";
+    const picture = await this.flame(state, { direction, pivot: "", zoom: "", width: 0 });
+    return picture.childrenOf(picture.find(zoomKeys(path))).map((box) => ({
+      name: picture.nameOf(box),
+      key: picture.data.keys[picture.name[box]],
+      hue: picture.hueOf(box),
+      owner: picture.ownerKind(box),
+      weight: picture.weight[box],
+      own: picture.own[box],
+      new: picture.valueOf(box).now,
+      base: picture.valueOf(box).base,
+      leaf: picture.own[box] >= picture.weight[box],
+    }));
+  }
+
+  /** @param {State} state @param {string} sort @param {string} search @returns {Promise<Functions>} */
+  async functions(state, sort, search) {
+    const all = this.part(state).functions;
+    const pattern = searchPattern(search);
+    const rows = all.name.map((_, at) => at).filter((at) => !pattern || pattern.test(all.names[all.name[at]]));
+    const change = (/** @type {number} */ at) => (all.cum_sides ? Math.abs(all.cum_sides.new[at] - all.cum_sides.base[at]) : 0);
+    // Of a difference, the columns show the new side.
+    const [flat, cum] = [all.flat_sides?.new ?? all.flat, all.cum_sides?.new ?? all.cum];
+    rows.sort((a, b) => {
+      if (sort === "name") return all.names[all.name[a]] < all.names[all.name[b]] ? -1 : 1;
+      if (sort === "cum") return cum[b] - cum[a];
+      if (sort === "change") return change(b) - change(a);
+      return flat[b] - flat[a] || cum[b] - cum[a];
+    });
+    const pick = (/** @type {number[]} */ column) => rows.map((at) => column[at]);
+    const marks = (/** @type {boolean[] | undefined} */ column) => column && rows.map((at) => column[at]);
+    const sides = (/** @type {Sides | undefined} */ both) => both && { new: pick(both.new), base: pick(both.base) };
+    return { ...all, name: pick(all.name), flat: pick(all.flat), cum: pick(all.cum), flat_sides: sides(all.flat_sides), cum_sides: sides(all.cum_sides), flat_real: marks(all.flat_real), cum_real: marks(all.cum_real) };
+  }
+
+  /** @param {State} state @returns {Promise<Matched>} */
+  async matched(state) {
+    const part = this.part(state);
+    const whole = this.kept(`${part.sample_type}`, () => new Picture(part.flame));
+    const shown = await this.flame(state, { direction: "callees", pivot: "", zoom: "", width: 0 });
+    const pattern = searchPattern(state.query);
+    const weight = pattern ? whole.matches(pattern).weight : 0;
+    return { weight, folded: pattern ? weight - shown.matches(pattern).weight : 0, total: whole.weight[0] ?? 0 };
+  }
+
+  /** The saved data for a view, if any. @param {string} what @param {State} state */
+  keptFor(what, state) {
+    const part = this.part(state);
+    const parts = /** @type {Record<string, object | undefined>} */ ({ summary: part.summary, graph: part.graph, tags: part.labels, heap: part.heap, timeline: this.content.timeline, heatmap: this.content.heatmap, judged: this.content.judged });
+    return parts[what];
+  }
+
+  /** Whether there is data for a view. @param {string} what @param {State} state */
+  has(what, state) {
+    return this.keptFor(what, state) !== undefined;
+  }
+
+  /** @param {string} what @param {State} state @returns {Promise<any>} */
+  async data(what, state) {
+    const kept = this.keptFor(what, state);
+    if (kept === undefined) throw new Error("A saved page does not have this view. Open the profile with `flamelet view`.");
+    return kept;
+  }
+
+  /** @returns {Promise<never>} */
+  async requests() {
+    throw new Error("A saved page has no requests.");
+  }
+
+  /** @returns {Promise<never>} */
+  async take() {
+    throw new Error("A saved page cannot take profiles.");
+  }
+
+  /** @returns {Promise<never>} */
+  async course() {
+    throw new Error("A saved page has no history.");
+  }
+
+  /** @returns {Promise<never>} */
+  async range() {
+    throw new Error("A saved page has no history.");
+  }
+}
 // names.js
 // Rust names are long; this finds the parts that people read first.
 
@@ -1166,13 +1949,33 @@ function shortName(name) {
 /** @param {string} name */
 function shortened(name) {
   const plain = withoutArguments(withoutGenerics(name));
-  const steps = plain.split("::").filter((step) => step !== "");
+  const steps = pathSteps(plain).filter((step) => step !== "");
   if (steps.length <= 2) return plain;
   const last = steps[steps.length - 1];
   // A closure says nothing without the function around it.
   const count = last.startsWith("{") ? 3 : 2;
   return steps.slice(-count).join("::");
 }
+
+/** How a bracket changes the depth. @param {string} letter */
+const depthStep = (letter) => ("({[".includes(letter) ? 1 : ")}]".includes(letter) ? -1 : 0);
+
+/** A path split at `::`, except within brackets. @param {string} path */
+function pathSteps(path) {
+  const steps = [];
+  let depth = 0;
+  let start = 0;
+  for (let at = 0; at < path.length; at++) {
+    depth += depthStep(path[at]);
+    if (depth !== 0 || at < start || !path.startsWith("::", at)) continue;
+    steps.push(path.slice(start, at));
+    start = at + 2;
+  }
+  return [...steps, path.slice(start)];
+}
+
+/** The name of an operator with angle brackets. */
+const ANGLE_OPERATOR = /^operator(?:<=>|<<=|<<|<=|<|>>=|>>|>=|->\*|->|>)/;
 
 /**
  * A name without the text between angle brackets; `<T as Trait>::f` becomes `T::f`.
@@ -1191,6 +1994,12 @@ function withoutGenerics(name) {
   let out = "";
   for (let at = 0; at < text.length; at++) {
     const letter = text[at];
+    const operator = depth === 0 && letter === "o" && !/\w/.test(text[at - 1] ?? "") ? ANGLE_OPERATOR.exec(text.slice(at)) : null;
+    if (operator) {
+      out += operator[0];
+      at += operator[0].length - 1;
+      continue;
+    }
     const isArrow = letter === ">" && text[at - 1] === "-";
     if (letter === "<") depth++;
     if (depth === 0) out += letter;
@@ -1228,20 +2037,34 @@ function fittedName(name, width, measure) {
 }
 
 /**
- * A C++ name without its arguments; other names are left as they are.
+ * A C++ name without its arguments, what follows them, and its return type; other names are left as they are.
  * @param {string} name @returns {string}
  */
 function withoutArguments(name) {
-  const text = name.replace(/ const$/, "");
-  if (!text.endsWith(")")) return name;
+  const own = name.replace(/( \[clone [^\]]*\])+$/, "");
+  const text = own.replace(/( const| volatile| &&?| noexcept)+$/, "");
+  if (!text.endsWith(")")) return own;
   let depth = 0;
   for (let at = text.length - 1; at > 0; at--) {
     if (text[at] === ")") depth++;
     if (text[at] !== "(" || --depth > 0) continue;
-    const before = text.slice(0, at);
-    return before.endsWith("operator") || before.endsWith(".") ? name : before;
+    const before = text.slice(0, at).trimEnd();
+    return before.endsWith("operator") || before.endsWith(".") ? own : withoutReturnType(before);
   }
-  return name;
+  return own;
+}
+
+/** What follows the last space outside of brackets and before the name of an operator. @param {string} name */
+function withoutReturnType(name) {
+  const operators = [...name.matchAll(/(?<!\w)operator/g)];
+  const end = operators.at(-1)?.index ?? name.length;
+  let depth = 0;
+  let start = 0;
+  for (let at = 0; at < end; at++) {
+    depth += depthStep(name[at]) + (name[at] === "<" ? 1 : name[at] === ">" ? -1 : 0);
+    if (name[at] === " " && depth === 0) start = at + 1;
+  }
+  return name.slice(start);
 }
 // canvas.js
 // A flame graph on a canvas: drawing, finding the box under the mouse, zoom by wheel, keys.
@@ -2375,17 +3198,17 @@ function functionCells(app, rows, row, narrow) {
   const all = app.total() || 1;
   const name = nameCell(rows.names[rows.name[row]], rows.hues[rows.name[row]]);
   const [flat, cum] = [rows.flat[row], rows.cum[row]];
-  if (narrow && rows.diff && rows.cum_sides) return [changeCell(rows.cum_sides.base[row], rows.cum_sides.new[row], unit, perSample), name];
+  if (narrow && rows.diff && rows.cum_sides) return [changeCell(rows.cum_sides.base[row], rows.cum_sides.new[row], unit, perSample, rows.cum_real?.[row]), name];
   if (narrow) return [barCell(shareLabel(cum, all), cum / all, exactLabel(cum, unit)), name];
   if (rows.diff && rows.flat_sides && rows.cum_sides) {
     const [flatNow, flatBase] = [rows.flat_sides.new[row], rows.flat_sides.base[row]];
     const [cumNow, cumBase] = [rows.cum_sides.new[row], rows.cum_sides.base[row]];
     return [
       h("div", { text: valueLabel(flatNow, unit), title: exactLabel(flatNow, unit) }),
-      changeCell(flatBase, flatNow, unit, perSample),
+      changeCell(flatBase, flatNow, unit, perSample, rows.flat_real?.[row]),
       h("div", { text: valueLabel(cumNow, unit), title: exactLabel(cumNow, unit) }),
-      changeCell(cumBase, cumNow, unit, perSample),
-      h("div.soft", { text: cumBase !== cumNow && isNoise(cumBase, cumNow, perSample) ? "noise" : relativeChange(cumBase, cumNow) }),
+      changeCell(cumBase, cumNow, unit, perSample, rows.cum_real?.[row]),
+      h("div.soft", { text: cumBase !== cumNow && !isReal(cumBase, cumNow, perSample, rows.cum_real?.[row]) ? "noise" : relativeChange(cumBase, cumNow) }),
       name,
     ];
   }
@@ -2398,10 +3221,15 @@ function functionCells(app, rows, row, narrow) {
   ];
 }
 
-/** A change, in colour if it is more than noise. @param {number} base @param {number} now @param {string} unit @param {number} perSample */
-function changeCell(base, now, unit, perSample) {
+/** Whether a change is more than noise: by the verdict of `flamelet diff` where there is one. @param {number} base @param {number} now @param {number} perSample @param {boolean} [verdict] */
+function isReal(base, now, perSample, verdict) {
+  return verdict ?? !isNoise(base, now, perSample);
+}
+
+/** A change, in colour if it is more than noise. @param {number} base @param {number} now @param {string} unit @param {number} perSample @param {boolean} [verdict] what `flamelet diff` says, if known */
+function changeCell(base, now, unit, perSample, verdict) {
   const change = now - base;
-  const noise = isNoise(base, now, perSample);
+  const noise = !isReal(base, now, perSample, verdict);
   const look = noise ? ".soft" : change > 0 ? ".more" : ".less";
   return h(`div${look}`, { text: changeLabel(change, unit), title: exactLabel(change, unit) + (noise && change !== 0 ? ", within noise" : "") });
 }
@@ -2790,27 +3618,38 @@ function movedCell(cell, key, columns, rows) {
 
 /**
  * What the quality figures mean for the user.
- * @param {Record<string, any>} about @returns {Finding[]}
+ * @param {Record<string, any>} about @param {boolean} isJudged whether a verdict says if there are enough observations
+ * @returns {Finding[]}
  */
-function findings(about) {
+function findings(about, isJudged) {
   /** @type {Finding[]} */
   const found = [];
   const quality = about.quality;
   // The limits are those of `flamelet info`.
   const part = (/** @type {number} */ some, /** @type {number} */ all) => (all > 0 ? (100 * some) / all : 0);
   const graded = (/** @type {number} */ share, /** @type {string} */ text) => found.push({ level: share > 20 ? "poor" : share > 2 ? "fair" : "good", text });
+  // What the recorder counted is known for the recording, not for a part of it.
+  const scope = about.is_part ? ", in the whole recording" : "";
   if (quality) {
     const lost = part(quality.lost, quality.samples + quality.lost);
-    graded(lost, `${grouped(quality.lost)} of ${grouped(quality.samples + quality.lost)} samples lost (${lost.toFixed(1)}%)`);
+    graded(lost, `${grouped(quality.lost)} of ${grouped(quality.samples + quality.lost)} samples lost (${lost.toFixed(1)}%)${scope}`);
     const cut = part(quality.truncated, quality.samples);
-    graded(cut, `${grouped(quality.truncated)} stacks do not reach the start of their thread (${cut.toFixed(1)}%)`);
-    // A low rate loses nothing: each look stands for more. Whether there are enough of them, the verdict says.
-    if (quality.asked_hertz > 0) found.push({ level: "good", text: `${quality.achieved_hertz} looks a second; ${quality.asked_hertz} asked` });
+    graded(cut, `${grouped(quality.truncated)} stacks do not reach the start of their thread (${cut.toFixed(1)}%)${scope}`);
+    // A low rate loses nothing: each sample stands for more. Whether there are enough of them, the verdict says.
+    const rate = rateOf(quality);
+    if (rate !== "") found.push({ level: "good", text: rate + scope });
   }
   const unnamed = part(about.unnamed_locations, about.locations);
   graded(unnamed, `${grouped(about.unnamed_locations)} of ${grouped(about.locations)} code addresses have no function name (${unnamed.toFixed(1)}%)`);
-  if (about.samples < 100) found.push({ level: about.samples < 20 ? "poor" : "fair", text: `only ${about.samples} distinct samples: small shares mean little` });
+  if (!isJudged && about.samples < 100) found.push({ level: about.samples < 20 ? "poor" : "fair", text: `only ${about.samples} distinct samples: small shares mean little` });
   return found;
+}
+
+/** The rates that are known: nobody measured the one that another tool reached. @param {Record<string, any>} quality @returns {string} */
+function rateOf(quality) {
+  if (!(quality.asked_hertz > 0)) return "";
+  if (!(quality.achieved_hertz > 0)) return `${quality.asked_hertz} samples a second asked`;
+  return `${Math.round(quality.achieved_hertz)} samples a second; ${quality.asked_hertz} asked`;
 }
 
 /** @param {App} app */
@@ -2822,18 +3661,20 @@ function infoView(app) {
     async update(/** @type {import("./state.js").State} */ state) {
       const about = app.opened.about;
       if (!about) return;
-      replaceContent(element, verdictOf(findings(about), null), factsOf(about), commentsOf(about), mappingsOf(about));
-      if (!app.provider.has("judged", state)) return;
+      const isJudged = app.provider.has("judged", state);
+      replaceContent(element, verdictOf(about, isJudged, null), factsOf(about), commentsOf(about), mappingsOf(about));
+      if (!isJudged) return;
       // Judged by the samples themselves, as `flamelet info` does.
       const judged = /** @type {Judged | null} */ (await app.waitFor(app.provider.data("judged", state)));
-      if (judged) element.firstElementChild?.replaceWith(verdictOf(findings(about), judged));
+      if (judged) element.firstElementChild?.replaceWith(verdictOf(about, isJudged, judged));
     },
     focus: () => element.focus(),
   };
 }
 
-/** @param {Finding[]} list @param {Judged | null} judged */
-function verdictOf(list, judged) {
+/** @param {Record<string, any>} about @param {boolean} isJudged @param {Judged | null} judged */
+function verdictOf(about, isJudged, judged) {
+  const list = findings(about, isJudged);
   const worst = list.some((one) => one.level === "poor") ? "poor" : list.some((one) => one.level === "fair") ? "fair" : "good";
   const words = { good: "This profile is good.", fair: "This profile is usable, with care.", poor: "Do not rely on this profile." };
   const rows = list.map((one) => h(`li.${one.level}`, {}, h("span.mark", { text: { good: "✓", fair: "!", poor: "✕" }[one.level], "aria-label": one.level }), one.text));
@@ -2841,11 +3682,11 @@ function verdictOf(list, judged) {
   return h("section", {}, h("h2", { text: "Quality" }), h("p.verdict", { text: words[judged?.verdict ?? worst] }), ...faults, h("ul.findings", {}, ...rows));
 }
 
-/** @param {Record<string, any>} about */
-function factsOf(about) {
+/** The rows of the table of facts. @param {Record<string, any>} about @returns {[string, string][]} */
+function facts(about) {
   const quality = about.quality;
   /** @type {[string, string][]} */
-  const facts = [
+  const rows = [
     ["Name", about.title],
     ["Taken", about.time_nanos > 0 ? new Date(about.time_nanos / 1e6).toLocaleString() : "unknown"],
     ["Duration", about.duration_nanos > 0 ? timeLabel(about.duration_nanos) : "unknown"],
@@ -2858,8 +3699,14 @@ function factsOf(about) {
     ["Labels", about.label_keys.length > 0 ? about.label_keys.join(", ") : "none"],
     ...about.types.map((/** @type {any} */ type) => [`Total ${type.kind}`, `${valueLabel(type.total, type.unit)}`]),
   ];
-  if (quality) facts.push(["Engine", quality.engine], ["Profiler's own CPU", valueLabel(quality.own_cpu_nanos, "nanoseconds")]);
-  const rows = facts.map(([name, value]) => h("tr", {}, h("th", { text: name, scope: "row" }), h("td", { text: value })));
+  if (quality) rows.push(["Engine", quality.engine]);
+  if (quality?.own_cpu_nanos > 0) rows.push([`Profiler's own CPU${about.is_part ? ", whole recording" : ""}`, valueLabel(quality.own_cpu_nanos, "nanoseconds")]);
+  return rows;
+}
+
+/** @param {Record<string, any>} about */
+function factsOf(about) {
+  const rows = facts(about).map(([name, value]) => h("tr", {}, h("th", { text: name, scope: "row" }), h("td", { text: value })));
   return h("section", {}, h("h2", { text: "Profile" }), h("table.facts", {}, h("tbody", {}, ...rows)));
 }
 
@@ -2883,12 +3730,20 @@ function mappingsOf(about) {
 /** @typedef {{count: number, wall_ns: number, cpu_ns: number, blocked_ns: number, awaiting_ns: number, runnable_ns: number}} RequestSum */
 /** @typedef {RequestSum & {route: string, method: string, errors: number, cancelled: number, p50_ns: number, p90_ns: number, p99_ns: number, max_ns: number, slowest: RequestSum}} RequestRoute */
 
-/** The parts of a request's time: the field, its name, what it means, and the profile that shows it; `null` for a CPU profile. */
+/** The parts of a request's time: the field, its name, and what it means. */
 const REQUEST_PARTS = /** @type {const} */ ([
-  ["cpu_ns", "CPU", "on the CPU", ""],
-  ["blocked_ns", "blocked", "in a lock or a system call that holds up the thread", "block"],
-  ["awaiting_ns", "awaiting", "waiting to be woken: a timer, a socket, an async lock, other tasks", "await"],
-  ["runnable_ns", "runnable", "woken, and waiting for a free thread", null],
+  ["cpu_ns", "CPU", "on the CPU"],
+  ["blocked_ns", "blocked", "in a lock or a system call that holds up the thread"],
+  ["awaiting_ns", "awaiting", "waiting to be woken: a timer, a socket, an async lock, other tasks"],
+  ["runnable_ns", "runnable", "woken, and waiting for a free thread"],
+]);
+
+/** The profiles of a route: the name, what they show, their endpoint (empty for CPU time), and the part whose samples count. */
+const REQUEST_PROFILES = /** @type {const} */ ([
+  ["CPU", "on the CPU", "", ""],
+  ["blocked: locks", "waiting for a lock that holds up the thread", "block", ""],
+  ["blocked: long polls", "in a poll that held up the thread for long, by a lock, a file or another system call", "blocked", "blocked"],
+  ["awaiting", "waiting to be woken: a timer, a socket, an async lock, other tasks", "await", ""],
 ]);
 
 /** @param {App} app */
@@ -2918,7 +3773,7 @@ function legendPart() {
 
 /** @param {App} app @param {RequestRoute[]} routes */
 function tablePart(app, routes) {
-  const heads = [["Route", ""], ["Requests", "number"], ["Errors", "number"], ["p50", "number"], ["p99", "number"], ["max", "number"], ["All requests", ""], ["Slowest 1 %", ""], ["Profiles of the route", ""]];
+  const heads = [["Route", ""], ["Requests", "number"], ["Errors", "number"], ["p50", "number"], ["p90", "number"], ["p99", "number"], ["max", "number"], ["All requests", ""], ["Slowest 1 %", ""], ["Profiles of the route", ""]];
   return h(
     "table",
     {},
@@ -2930,7 +3785,7 @@ function tablePart(app, routes) {
 /** @param {App} app @param {RequestRoute} route */
 function routeRow(app, route) {
   const time = (/** @type {number} */ nanos) => h("td.number", { text: valueLabel(nanos, "nanoseconds"), title: exactLabel(nanos, "nanoseconds") });
-  const link = (/** @type {typeof REQUEST_PARTS[number]} */ [, name, means, what]) => what !== null && h("button.link", { text: name, title: `Take a profile of this route: ${means}`, onclick: () => void app.take(10, what, [routeFilter(route.route)]) });
+  const link = (/** @type {typeof REQUEST_PROFILES[number]} */ [name, means, what, part]) => h("button.link", { text: name, title: `Take a profile of this route: ${means}`, onclick: () => void app.take(10, what, routeFilters(route.route, part)) });
   return h(
     "tr",
     {},
@@ -2938,11 +3793,12 @@ function routeRow(app, route) {
     h("td.number", { text: grouped(route.count), title: route.cancelled > 0 ? `and ${grouped(route.cancelled)} that were cancelled` : "" }),
     h(`td.number${route.errors > 0 ? ".more" : ""}`, { text: grouped(route.errors) }),
     time(route.p50_ns),
+    time(route.p90_ns),
     time(route.p99_ns),
     time(route.max_ns),
     h("td", {}, partsBar(route)),
     h("td", {}, partsBar(route.slowest)),
-    h("td.request-links", {}, ...REQUEST_PARTS.map(link)),
+    h("td.request-links", {}, ...REQUEST_PROFILES.map(link)),
   );
 }
 
@@ -2961,9 +3817,10 @@ function partsText(sum) {
   return REQUEST_PARTS.map(([field, name]) => `${name} ${share(sum[field])}`).join(", ");
 }
 
-/** The filter for the samples of a route. @param {string} route */
-function routeFilter(route) {
-  return { kind: "tagfocus", text: `route=${exactPattern(route)}` };
+/** The filters for the samples of a route, or of one part of its time. @param {string} route @param {string} part */
+function routeFilters(route, part) {
+  const filter = (/** @type {string} */ label, /** @type {string} */ text) => ({ kind: "tagfocus", text: `${label}=${exactPattern(text)}` });
+  return part === "" ? [filter("route", route)] : [filter("route", route), filter("part", part)];
 }
 // view-sandwich.js
 // Sandwich: the callers of a function above it, its callees below.
@@ -3112,7 +3969,8 @@ function codeRow(app, cost, most, places, text, source = "") {
 /** @typedef {{name: string, owner: string, flat: number, cum: number, parts: Part[]}} Row */
 /** @typedef {{by: string, title: string, sample_type: string, unit: string, total: number, without_yours: number, rows: Row[]}} List */
 /** @typedef {{function: string, file: string, line: number, share: number}} Place */
-/** @typedef {{rule: string, title: string, share: number, range: [number, number], confidence: string, places: Place[], why: string, helps: string, dig: string}} StandsOut */
+/** The view that shows a finding. @typedef {{view: string, focus?: string, sample_type?: string, function?: string}} Closer */
+/** @typedef {{rule: string, title: string, share: number, range: [number, number], confidence: string, places: Place[], why: string, helps: string, closer: Closer}} StandsOut */
 /** @typedef {{times: number[], sizes: number[], unit: string}} Size */
 /** `sentence` begins with the name of the function. @typedef {{function: string, sentence: string}} Change */
 /** @typedef {{summary: string, more: Change[], less: Change[]}} Changes */
@@ -3180,22 +4038,43 @@ function findingPart(app, finding) {
   const percent = (/** @type {number} */ share) => `${(100 * share).toFixed(1)} %`;
   const [low, high] = finding.range;
   const share = finding.share > 0 ? h("span.share-text", { text: percent(finding.share), title: `with 95 % confidence between ${percent(low)} and ${percent(high)}` }) : null;
-  const look = () => app.set({ view: "flame", query: patternOf(finding.dig), zoom: "" });
+  const shown = shownBy(app.opened, finding);
+  const look = () => app.set(shown);
   const place = (/** @type {Place} */ one) =>
     h("li", {}, h("span.number", { text: percent(one.share) }), h("button.link", { text: one.function, title: one.file === "" ? one.function : `${one.file}:${one.line}`, onclick: () => app.set({ view: "sandwich", pivot: one.function }) }), one.line > 0 && h("span.soft", { text: `${baseName(one.file)}:${one.line}` }));
   const sentence = (/** @type {string} */ text) => text.charAt(0).toUpperCase() + text.slice(1);
   return h(
     "article.finding",
     {},
-    h("h3", {}, h("button.link", { text: sentence(finding.title), title: "Show it in the flame graph", onclick: look }), share, finding.confidence === "low" && h("span.soft", { text: "uncertain: few samples" })),
+    h("h3", {}, h("button.link", { text: sentence(finding.title), title: `Show it in ${VIEW_NAMES[shown.view ?? ""]}`, onclick: look }), share, finding.confidence === "low" && h("span.soft", { text: "uncertain: few samples" })),
     finding.places.length > 0 && h("ul.places", {}, ...finding.places.map(place)),
     h("details", {}, h("summary", { text: "Why, and what usually helps" }), h("p", { text: `${sentence(finding.why)}.` }), h("p", { text: `${sentence(finding.helps)}.` })),
   );
 }
 
-/** The expression in the command that digs deeper; empty if it has none. @param {string} dig */
-function patternOf(dig) {
-  return /--focus '(.*)'/.exec(dig)?.[1] ?? "";
+/** @type {Record<string, string>} */
+const VIEW_NAMES = { flame: "the flame graph", sandwich: "the sandwich view", source: "the source", heap: "the heap view", tags: "the labels", timeline: "the timeline", info: "the quality of the profile" };
+
+/**
+ * The view that shows a finding; the first place of it where no view shows more.
+ * @param {{about: any, code: boolean}} opened @param {{closer: Closer, places: Place[]}} finding @returns {Partial<State>}
+ */
+function shownBy(opened, { closer, places }) {
+  const { about } = opened;
+  const place = closer.function ?? places[0]?.function ?? "";
+  /** @type {Partial<State>} */
+  const fallback = place === "" ? { view: "flame", query: "", zoom: "" } : { view: "sandwich", pivot: place };
+  if (closer.view === "yours") {
+    const type = closer.sample_type ? { type: closer.sample_type } : {};
+    return closer.focus ? { view: "flame", query: closer.focus, zoom: "", ...type } : { ...fallback, ...type };
+  }
+  if (closer.view === "threads") {
+    if (about?.has_timeline) return { view: "timeline" };
+    return (about?.label_keys ?? []).length > 0 ? { view: "tags" } : fallback;
+  }
+  if (closer.view === "lines") return opened.code ? { view: "source", pivot: place } : fallback;
+  if (closer.view === "heap") return about?.is_heap ? { view: "heap" } : fallback;
+  return { view: "info" };
 }
 
 /** @param {string} path */
@@ -3273,6 +4152,10 @@ function sizePart(app, size) {
   const dot = make("circle", { r: "3.5", class: "size-dot", visibility: "hidden" });
   const svg = make("svg", { class: "size-over-time", viewBox: `0 0 ${width} ${height}`, tabindex: "0", role: "img", "aria-label": `The size of the heap over time: at most ${valueLabel(most, size.unit)}. Left and right move, Enter shows what was held.` });
   svg.append(make("path", { class: "size-area", d: `M 0,${height} L ${points.join(" L ")} L ${width},${height} Z` }), make("polyline", { class: "size-line", points: points.join(" ") }), dot);
+  const types = (app.opened.about?.types ?? []).map((/** @type {{kind: string}} */ type) => type.kind);
+  // Only some profiles have what was held at each moment.
+  const hasMoments = types.includes("snapshot_space");
+  const held = hasMoments ? "; click to see who held it" : types.includes("peak_space") ? "; click to see who held memory at the peak" : "; click to see who holds memory";
   let chosen = size.sizes.indexOf(Math.max(...size.sizes));
   const note = h("p.soft");
   const point = (/** @type {number} */ at) => {
@@ -3280,7 +4163,7 @@ function sizePart(app, size) {
     dot.setAttribute("cx", String(x(chosen)));
     dot.setAttribute("cy", String(y(chosen)));
     dot.setAttribute("visibility", "visible");
-    note.textContent = `${valueLabel(size.sizes[chosen], size.unit)} at ${timeLabel(size.times[chosen])}; click to see who held it`;
+    note.textContent = `${valueLabel(size.sizes[chosen], size.unit)} at ${timeLabel(size.times[chosen])}${held}`;
   };
   const nearest = (/** @type {MouseEvent} */ event) => {
     const place = svg.getBoundingClientRect();
@@ -3288,9 +4171,9 @@ function sizePart(app, size) {
     return size.times.reduce((best, found, at) => (Math.abs(found - time) < Math.abs(size.times[best] - time) ? at : best), 0);
   };
   const open = () => {
+    if (!hasMoments) return app.set({ view: "flame", type: types.includes("peak_space") ? "peak_space" : app.state.type, zoom: "" });
     if (app.provider.saved) return app.set({ view: "timeline" });
-    const type = app.opened.about?.types.find((other) => other.kind === "snapshot_space") ? "snapshot_space" : app.state.type;
-    app.set({ view: "flame", type, zoom: "", time: `${size.times[chosen]}-${size.times[chosen] + 1}` });
+    app.set({ view: "flame", type: "snapshot_space", zoom: "", time: `${size.times[chosen]}-${size.times[chosen] + 1}` });
   };
   svg.addEventListener("mousemove", (event) => {
     point(nearest(/** @type {MouseEvent} */ (event)));
@@ -3520,6 +4403,7 @@ function treeCells(app, row, toggle) {
  * @typedef {import("./state.js").State} State
  * @typedef {import("./provider.js").ServerData | import("./provider.js").SavedData} Provider
  * @typedef {import("./provider.js").Opened} Opened
+ * @typedef {import("./provider.js").Entry} Entry
  * @typedef {{element: HTMLElement, controls: HTMLElement[], update: (state: State) => Promise<void> | void,
  *   themeChanged?: () => void, printed?: (on: boolean) => void, focus?: () => void}} View
  * @typedef {{id: string, title: string, make: (app: App) => View, needs?: (opened: Opened) => boolean}} ViewKind
@@ -3972,7 +4856,9 @@ class App {
   renderShelf() {
     this.renderShelfSelects();
     const { entries, live } = this.opened;
-    const rows = [...entries].reverse().map((entry) => h("button.shelf-row", { onclick: () => this.set({ profile: entry.id }) }, h("span", { text: entry.name }), h("span.soft", { text: entry.detail })));
+    const row = (/** @type {Entry} */ entry) => h("button.shelf-row", { onclick: () => this.set({ profile: entry.id }) }, h("span", { text: nameInService(entry) }), h("span.soft", { text: entryDetail(entry) }));
+    const services = byService(entries);
+    const rows = services.flatMap(([service, own]) => [...(service !== "" || services.length > 1 ? [h("h3.shelf-service", { text: service || "in this folder" })] : []), ...own.map(row)]);
     const nothing = live ? "No profile yet. Take one with the buttons above." : "This folder has no profiles.";
     this.viewId = "";
     this.drawnBars = "";
@@ -3983,6 +4869,8 @@ class App {
   renderShelfSelects() {
     const { entries, live } = this.opened;
     const option = (/** @type {string} */ value, /** @type {string} */ text, /** @type {boolean} */ selected) => h("option", { value, text, selected });
+    /** The newest first, under the name of their service. @param {Entry[]} listed @param {(entry: Entry) => HTMLElement} make */
+    const options = (listed, make) => byService(listed).flatMap(([service, own]) => (service === "" ? own.map(make) : [h("optgroup", { label: service }, ...own.map(make))]));
     const several = entries.length > 1;
     if (!this.profileSelect || !this.baseSelect || !this.liveButtons || !this.titleElement) return;
     const current = this.opened.about?.id ?? this.state.profile;
@@ -3992,10 +4880,10 @@ class App {
     this.baseSelect.hidden = bases.length === 0;
     this.titleElement.hidden = several;
     if (several) {
-      replaceContent(this.profileSelect, ...(current === "" ? [option("", "choose…", true)] : []), ...entries.map((entry) => option(entry.id, entry.name, entry.id === current)));
+      replaceContent(this.profileSelect, ...(current === "" ? [option("", "choose…", true)] : []), ...options(entries, (entry) => option(entry.id, nameInService(entry), entry.id === current)));
       const older = this.opened.let_go > 0 ? [h("option", { disabled: true, text: `${this.opened.let_go} older profiles were dropped` })] : [];
       this.profileSelect.append(...older);
-      replaceContent(this.baseSelect, option("", "compare with…", this.state.base === ""), ...bases.map((entry) => option(entry.id, `against ${entry.name}`, entry.id === this.state.base)));
+      replaceContent(this.baseSelect, option("", "compare with…", this.state.base === ""), ...options(bases, (entry) => option(entry.id, `against ${nameInService(entry)}`, entry.id === this.state.base)));
     }
     this.liveButtons.hidden = !live;
     const at = entries.findIndex((entry) => entry.id === this.opened.about?.id);
@@ -4117,763 +5005,6 @@ function localTheme() {
     // Some browsers have no storage for pages opened from disk.
   }
   return chosen ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
-}
-// picture.js
-// The boxes of a flame graph as laid out in Rust: in columns, each box after its parent.
-
-/**
- * @typedef {object} NameColumns
- * @property {string[]} names @property {number[]} keys @property {number[]} krate
- * @property {string[]} crates @property {number[]} hues @property {number[]} file @property {string[]} files
- * @property {number[]} owner the row of `owners` @property {string[]} owners @property {string[]} owner_kinds
- * @property {number[]} chains the rows that stand for chains of frames @property {number[]} starts the rows of std and libc that start threads
- *
- * @typedef {{new: number[], base: number[]}} Sides
- *
- * @typedef {NameColumns & {zoom: number, cutoff: number, narrower: number, diff: boolean,
- *   parent: number[], name: number[], weight: number[], own: number[],
- *   sides?: Sides, own_sides?: Sides, notes?: string[], held?: number[][]}} FlamePayload
- */
-
-/** A flame graph that can be drawn. */
-class Picture {
-  /** @param {FlamePayload} payload */
-  constructor(payload) {
-    this.data = payload;
-    const count = payload.parent.length;
-    this.count = count;
-    this.parent = Int32Array.from(payload.parent);
-    this.name = Int32Array.from(payload.name);
-    this.weight = Float64Array.from(payload.weight);
-    this.own = Float64Array.from(payload.own);
-    this.x = new Float64Array(count);
-    this.depth = new Int32Array(count);
-    /** The x where the next child of each box starts. */
-    const next = new Float64Array(count);
-    let rows = 0;
-    for (let at = 0; at < count; at++) {
-      const parent = this.parent[at];
-      if (parent >= 0) {
-        this.x[at] = next[parent];
-        this.depth[at] = this.depth[parent] + 1;
-        next[parent] += this.weight[at];
-      }
-      next[at] = this.x[at];
-      rows = Math.max(rows, this.depth[at] + 1);
-    }
-    this.rows = rows;
-    this.chains = new Set(payload.chains);
-    this.zoom = payload.zoom;
-    this.diff = payload.diff;
-    /** @type {Int32Array[] | null} */
-    this.byRow = null;
-  }
-
-  /** @param {number} at @returns {string} */
-  nameOf(at) {
-    const name = this.name[at];
-    return name < 0 ? "all" : this.data.names[name];
-  }
-
-  /** @param {number} at */
-  crateOf(at) {
-    const name = this.name[at];
-    return name < 0 ? "" : this.data.crates[this.data.krate[name]];
-  }
-
-  /** @param {number} at @returns {number} the row of the palette */
-  hueOf(at) {
-    const name = this.name[at];
-    return name < 0 ? -1 : this.data.hues[name];
-  }
-
-  /** Whether a box stands for a chain of frames. @param {number} at */
-  isChain(at) {
-    return this.chains.has(this.name[at]);
-  }
-
-  /** Whose code a box is, in one word. @param {number} at */
-  ownerKind(at) {
-    const name = this.name[at];
-    return name < 0 ? "" : this.data.owner_kinds[this.data.owner[name]];
-  }
-
-  /** Whose code a box is: `serde_json 1.0.149`. @param {number} at */
-  ownerOf(at) {
-    const name = this.name[at];
-    return name < 0 ? "" : this.data.owners[this.data.owner[name]];
-  }
-
-  /** @param {number} at */
-  fileOf(at) {
-    const name = this.name[at];
-    const file = name < 0 ? -1 : this.data.file[name];
-    return file < 0 ? "" : this.data.files[file];
-  }
-
-  /** The value of a box; signed in a diff. @param {number} at */
-  valueOf(at) {
-    const sides = this.data.sides;
-    return sides ? { now: sides.new[at], base: sides.base[at] } : { now: this.weight[at], base: 0 };
-  }
-
-  /** The own value of a box. @param {number} at */
-  ownOf(at) {
-    const sides = this.data.own_sides;
-    return sides ? { now: sides.new[at], base: sides.base[at] } : { now: this.own[at], base: 0 };
-  }
-
-  /** The keys from the root to a box; the root itself has none. @param {number} at @returns {number[]} */
-  pathOf(at) {
-    const keys = [];
-    for (let box = at; box >= 0 && this.parent[box] >= 0; box = this.parent[box]) {
-      keys.push(this.data.keys[this.name[box]]);
-    }
-    return keys.reverse();
-  }
-
-  /** The box at the end of a path, or the last one on it that exists. @param {number[]} keys @returns {number} */
-  find(keys) {
-    let box = 0;
-    for (const key of keys) {
-      const next = this.childrenOf(box).find((child) => this.data.keys[this.name[child]] === key);
-      if (next === undefined) break;
-      box = next;
-    }
-    return box;
-  }
-
-  /** @param {number} at @returns {number[]} heaviest first */
-  childrenOf(at) {
-    const found = [];
-    const row = this.rowsOfBoxes()[this.depth[at] + 1] ?? new Int32Array();
-    for (const box of row) if (this.parent[box] === at) found.push(box);
-    return found;
-  }
-
-  /** The boxes of each row from left to right. @returns {Int32Array[]} */
-  rowsOfBoxes() {
-    if (this.byRow) return this.byRow;
-    const counts = new Int32Array(this.rows);
-    for (let at = 0; at < this.count; at++) counts[this.depth[at]]++;
-    const rows = Array.from(counts, (count) => new Int32Array(count));
-    counts.fill(0);
-    for (let at = 0; at < this.count; at++) rows[this.depth[at]][counts[this.depth[at]]++] = at;
-    this.byRow = rows;
-    return rows;
-  }
-
-  /** Whether `inner` is `outer` or one of its descendants. @param {number} outer @param {number} inner */
-  standsOn(outer, inner) {
-    let box = inner;
-    while (box > outer) box = this.parent[box];
-    return box === outer;
-  }
-
-  /** The box at position `x` of a row, or -1. @param {number} row @param {number} x @param {number} slack */
-  boxAt(row, x, slack) {
-    const boxes = this.rowsOfBoxes()[row];
-    if (!boxes || boxes.length === 0) return -1;
-    let low = 0;
-    let high = boxes.length - 1;
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if (this.x[boxes[middle]] <= x) low = middle;
-      else high = middle - 1;
-    }
-    const box = boxes[low];
-    return x >= this.x[box] - slack && x <= this.x[box] + this.weight[box] + slack ? box : -1;
-  }
-
-  /** The folded boxes with a matching frame, of a picture that knows what they hold. @param {RegExp} pattern @returns {number[]} */
-  holding(pattern) {
-    const named = this.data.names.map((name) => pattern.test(name));
-    const found = (this.data.held ?? []).map((names, at) => (names.some((name) => named[name]) ? at : -1));
-    return found.filter((at) => at >= 0);
-  }
-
-  /**
-   * The boxes that match, and the weight of all stacks with a match. Relies on boxes coming after their parents.
-   * @param {RegExp} pattern
-   */
-  matches(pattern) {
-    const named = this.data.names.map((name) => pattern.test(name));
-    const hit = new Uint8Array(this.count);
-    const covered = new Uint8Array(this.count);
-    let weight = 0;
-    let boxes = 0;
-    for (let at = 0; at < this.count; at++) {
-      const parent = this.parent[at];
-      covered[at] = parent >= 0 ? covered[parent] : 0;
-      if (this.name[at] < 0 || !named[this.name[at]]) continue;
-      hit[at] = 1;
-      boxes++;
-      if (!covered[at]) weight += this.weight[at];
-      covered[at] = 1;
-    }
-    return { hit, weight, boxes };
-  }
-}
-// rebuild.js
-// Other trees out of a whole one, for a page that was saved to a file and has no server to ask: with chains of frames
-// as one box, callers instead of callees, and the two halves of a sandwich.
-
-
-/** @typedef {import("./picture.js").FlamePayload} FlamePayload */
-/** `chain` is the row of the owner of a chain of frames, -1 for a function. */
-/** @typedef {{name: number, chain: number, held: Set<number>, frames: [number, number], weight: number, own: number, now: number, base: number, ownNow: number, ownBase: number, children: Map<number, Node>}} Node */
-/** A box on the way along a stack; `held` are the names of a chain's frames. @typedef {{name: number, chain: number, held: number[], frames: number}} Step */
-
-/** @param {Step} step @returns {Node} */
-function newNode({ name, chain, frames }) {
-  return { name, chain, held: new Set(), frames: [frames, frames], weight: 0, own: 0, now: 0, base: 0, ownNow: 0, ownBase: 0, children: new Map() };
-}
-
-/**
- * The weight of the stacks that end in a box. Includes the weight of children that were left out of the file, as
- * the saved page says.
- * @param {Picture} picture
- */
-function endings(picture) {
-  const weight = Float64Array.from(picture.weight);
-  const now = Float64Array.from({ length: picture.count }, (_, at) => picture.valueOf(at).now);
-  const base = Float64Array.from({ length: picture.count }, (_, at) => picture.valueOf(at).base);
-  for (let at = 0; at < picture.count; at++) {
-    const parent = picture.parent[at];
-    if (parent < 0) continue;
-    const value = picture.valueOf(at);
-    weight[parent] -= picture.weight[at];
-    now[parent] -= value.now;
-    base[parent] -= value.base;
-  }
-  return { weight, now, base };
-}
-
-/** The names of a box's stack, root first. @param {Picture} picture @param {number} at */
-function stackOf(picture, at) {
-  const names = [];
-  for (let box = at; box >= 0; box = picture.parent[box]) if (picture.name[box] >= 0) names.push(picture.name[box]);
-  return names.reverse();
-}
-
-/** Finds the chains of frames in stacks, as `crates/report/src/stacks/chains.rs` does. */
-class ChainFinder {
-  /** @param {FlamePayload} data */
-  constructor(data) {
-    this.data = data;
-    const kinds = data.owner.map((owner) => data.owner_kinds[owner]);
-    const starts = new Set(data.starts);
-    this.yours = kinds.map((kind) => kind === "yours");
-    this.unknown = kinds.map((kind) => kind === "unknown");
-    this.starts = kinds.map((kind, name) => kind === "runtime" || starts.has(name));
-    this.ranks = kinds.map((kind) => (kind === "runtime" || kind === "dependency" ? 2 : kind === "std" ? 1 : 0));
-    /** The steps that lead to chains, by the row of their owner. @type {number[]} */
-    this.keys = data.owners.map((label) => chainKey(chainName(label)));
-  }
-
-  /** How many frames from the root on may belong to chains. @param {number[]} names root first */
-  reach(names) {
-    const last = names.findLastIndex((name) => this.yours[name]);
-    if (last >= 0) return last;
-    let reach = 0;
-    for (let at = 0; at < names.length && !this.unknown[names[at]]; at++) if (this.starts[names[at]]) reach = at + 1;
-    return reach;
-  }
-
-  /**
-   * The boxes on the way through frames of a stack.
-   * @param {number[]} names root first @param {number[]} places the frames, as places in `names`, in the order of the way
-   * @param {boolean} callers whether the way leads to the root @param {Set<string>} opened the paths of chains that are open
-   * @returns {Step[]}
-   */
-  steps(names, places, callers, opened) {
-    const reach = this.reach(names);
-    const folds = (/** @type {number} */ place) => place < reach && !this.yours[names[place]] && !this.unknown[names[place]];
-    /** @type {Step[]} */
-    const steps = [];
-    const keys = [];
-    for (let at = 0; at < places.length; at++) {
-      let end = at;
-      while (end < places.length && folds(places[end])) end++;
-      const held = places.slice(at, end).map((place) => names[place]);
-      const chain = held.length > 1 ? this.ownerOf(held, callers) : -1;
-      if (chain >= 0 && !opened.has(zoomPath([...keys, this.keys[chain]]))) {
-        steps.push({ name: -1, chain, held, frames: held.length });
-        keys.push(this.keys[chain]);
-        at = end - 1;
-        continue;
-      }
-      // An opened chain is a box for each of its frames.
-      for (let one = at; one < Math.max(end, at + 1); one++) {
-        steps.push({ name: names[places[one]], chain: -1, held: [], frames: 1 });
-        keys.push(this.data.keys[names[places[one]]]);
-      }
-      at = Math.max(end, at + 1) - 1;
-    }
-    return steps;
-  }
-
-  /** The row of the owner that a chain is named by. @param {number[]} names @param {boolean} callers */
-  ownerOf(names, callers) {
-    let best = names[0];
-    for (const name of names) if (this.ranks[name] > this.ranks[best] || (callers && this.ranks[name] === this.ranks[best])) best = name;
-    return this.data.owner[best];
-  }
-}
-
-/** An owner without its version. @param {string} label */
-function chainName(label) {
-  return label.split(" ")[0];
-}
-
-/** @param {string} name */
-function chainKey(name) {
-  let hash = 0x811c9dc5;
-  for (const byte of new TextEncoder().encode(name)) hash = Math.imul(hash ^ byte, 0x01000193);
-  return ((hash << 1) | (hash >>> 31)) >>> 0;
-}
-
-/**
- * @param {Picture} picture a whole tree of callees
- * @param {(names: number[]) => number[] | null} route the frames to walk for a stack, as places in `names`; nothing to leave it out
- * @param {{root: number, callers: boolean, folds: Set<string> | null}} how `folds` has the paths of opened chains; nothing for no chains
- * @returns {Picture}
- */
-function regrouped(picture, route, how) {
-  const ends = endings(picture);
-  const finder = new ChainFinder(picture.data);
-  const root = newNode({ name: how.root, chain: -1, held: [], frames: 1 });
-  for (let at = 0; at < picture.count; at++) {
-    if (ends.weight[at] <= 0) continue;
-    const names = stackOf(picture, at);
-    const places = route(names);
-    if (places === null) continue;
-    const add = { weight: ends.weight[at], now: ends.now[at], base: ends.base[at] };
-    const steps = how.folds ? finder.steps(names, places, how.callers, how.folds) : places.map((place) => ({ name: names[place], chain: -1, held: [], frames: 1 }));
-    let node = root;
-    addTo(node, add);
-    for (const step of steps) {
-      const key = step.chain >= 0 ? -1 - step.chain : step.name;
-      let next = node.children.get(key);
-      if (!next) node.children.set(key, (next = newNode(step)));
-      next.frames = [Math.min(next.frames[0], step.frames), Math.max(next.frames[1], step.frames)];
-      node = next;
-      for (const name of step.held) node.held.add(name);
-      addTo(node, add);
-    }
-    node.own += add.weight;
-    node.ownNow += add.now;
-    node.ownBase += add.base;
-  }
-  return new Picture(columnsOf(root, new ChainNames(picture.data)));
-}
-
-/** @param {Node} node @param {{weight: number, now: number, base: number}} add */
-function addTo(node, add) {
-  node.weight += add.weight;
-  node.now += add.now;
-  node.base += add.base;
-}
-
-/** The names of a payload, to which those of chains are added. */
-class ChainNames {
-  /** @param {FlamePayload} from */
-  constructor(from) {
-    /** @type {FlamePayload} */
-    this.data = { ...from, zoom: 0, parent: [], name: [], weight: [], own: [], held: [] };
-    for (const column of /** @type {const} */ (["names", "keys", "krate", "hues", "owner", "file", "chains"])) {
-      Object.assign(this.data, { [column]: [...from[column]] });
-    }
-    /** @type {Map<string, number>} */
-    this.rows = new Map();
-  }
-
-  /** The row of what a node shows. @param {Node} node */
-  rowOf(node) {
-    if (node.chain < 0) return node.name;
-    const { data } = this;
-    const name = chainName(data.owners[node.chain]);
-    const [least, most] = node.frames;
-    const text = `${name} · ${least === most ? most : `${least} to ${most}`} frames`;
-    const known = this.rows.get(text);
-    if (known !== undefined) return known;
-    const row = data.names.length;
-    const like = data.owner.indexOf(node.chain);
-    data.names.push(text);
-    data.keys.push(chainKey(name));
-    data.krate.push(data.krate[like]);
-    data.hues.push(data.hues[like]);
-    data.owner.push(node.chain);
-    data.file.push(-1);
-    data.chains.push(row);
-    this.rows.set(text, row);
-    return row;
-  }
-}
-
-/** @param {Node} root @param {ChainNames} names @returns {FlamePayload} */
-function columnsOf(root, names) {
-  const out = names.data;
-  const sides = { new: /** @type {number[]} */ ([]), base: /** @type {number[]} */ ([]) };
-  const ownSides = { new: /** @type {number[]} */ ([]), base: /** @type {number[]} */ ([]) };
-  /** @type {[Node, number][]} */
-  const waiting = [[root, -1]];
-  for (let next = waiting.pop(); next; next = waiting.pop()) {
-    const [node, parent] = next;
-    const at = out.parent.length;
-    out.parent.push(parent);
-    out.name.push(names.rowOf(node));
-    out.held?.push([...node.held]);
-    out.weight.push(node.weight);
-    out.own.push(node.own);
-    sides.new.push(node.now);
-    sides.base.push(node.base);
-    ownSides.new.push(node.ownNow);
-    ownSides.base.push(node.ownBase);
-    const text = (/** @type {Node} */ child) => (child.chain >= 0 ? out.owners[child.chain] : out.names[child.name]);
-    const children = [...node.children.values()].sort((a, b) => a.weight - b.weight || (text(a) < text(b) ? 1 : -1));
-    for (const child of children) waiting.push([child, at]);
-  }
-  const isDiff = out.sides !== undefined;
-  delete out.sides;
-  delete out.own_sides;
-  if (isDiff) Object.assign(out, { sides, own_sides: ownSides });
-  return out;
-}
-
-/** @param {number} from @param {number} to */
-function placesBetween(from, to) {
-  return Array.from({ length: Math.max(0, to - from) }, (_, at) => from + at);
-}
-
-/** The same tree with chains of frames as one box. @param {Picture} picture @param {Set<string>} opened the paths of chains that are open */
-function foldedPicture(picture, opened) {
-  return regrouped(picture, (names) => placesBetween(0, names.length), { root: -1, callers: false, folds: opened });
-}
-
-/** The tree from the leaves to the roots. @param {Picture} picture @param {Set<string> | null} [folds] */
-function invertedPicture(picture, folds = null) {
-  return regrouped(picture, (names) => placesBetween(0, names.length).reverse(), { root: -1, callers: true, folds });
-}
-
-/**
- * What a function calls, or what calls it, from its outermost call on.
- * @param {Picture} picture @param {string} pivot @param {boolean} callers @param {Set<string> | null} [folds]
- */
-function pivotPicture(picture, pivot, callers, folds = null) {
-  const root = picture.data.names.indexOf(pivot);
-  return regrouped(
-    picture,
-    (names) => {
-      const at = names.findIndex((name) => picture.data.names[name] === pivot);
-      if (at < 0) return null;
-      return callers ? placesBetween(0, at).reverse() : placesBetween(at + 1, names.length);
-    },
-    { root, callers, folds },
-  );
-}
-// provider.js
-// The source of the page's data: a server, or the file that the page was saved in.
-
-
-/**
- * @typedef {import("./state.js").State} State
- * @typedef {import("./picture.js").NameColumns} NameColumns
- * @typedef {import("./picture.js").FlamePayload} FlamePayload
- * @typedef {import("./picture.js").Sides} Sides
- *
- * @typedef {{kind: string, unit: string, total: number, base_total: number, per_sample: number, missing?: boolean}} SampleType
- * @typedef {Record<string, any> & {title: string, types: SampleType[], default_type: number}} About
- * @typedef {{id: string, name: string, detail: string, kind: string}} Entry
- * @typedef {{about: About | null, entries: Entry[], live: boolean, past?: boolean, services?: string[], live_heap: string[], live_waits: string[], requests: boolean, let_go: number, code: boolean, no_code: string, mine: string[]}} Opened
- * @typedef {{sample_type: number, flame: FlamePayload, functions: Functions, graph: object, labels: object[], heap?: object, summary?: object}} SavedPicture
- * @typedef {{about: About, first: number, inverted: boolean, icicle: boolean, everything: boolean, pictures: SavedPicture[], judged?: object, timeline?: object, heatmap?: object}} Saved
- * @typedef {NameColumns & {count: number, total: number, diff: boolean, name: number[], flat: number[],
- *   cum: number[], flat_sides?: Sides, cum_sides?: Sides}} Functions
- * @typedef {{name: string, key: number, hue: number, owner: string, weight: number, own: number, new: number, base: number, leaf: boolean}} TreeRow
- * @typedef {{weight: number, folded: number, total: number}} Matched `folded` is what matches only in frames that are folded
- * @typedef {{direction: "callees" | "callers", pivot: string, zoom: string, width: number}} FlameQuery
- */
-
-/** Gets the data from the server. */
-class ServerData {
-  constructor() {
-    this.saved = false;
-    /** Earlier answers by URL; the server always gives the same answer to the same URL. */
-    this.answers = new Map();
-  }
-
-  /** Sends a request once; callers that make the same request meanwhile share its answer. @param {string} path @param {URLSearchParams} query @param {AbortSignal} [signal] */
-  async ask(path, query, signal) {
-    const address = `api/${path}?${query}`;
-    const known = this.answers.get(address);
-    if (known) return known;
-    const answer = answerOf(fetch(address, { signal }));
-    if (this.answers.size > 40) this.answers.delete(this.answers.keys().next().value);
-    this.answers.set(address, answer);
-    try {
-      return await answer;
-    } catch (error) {
-      this.answers.delete(address);
-      throw error;
-    }
-  }
-
-  /** What the page starts with. @returns {Partial<State>} */
-  firstState() {
-    return {};
-  }
-
-  /** Whether there is anything for a view. */
-  has() {
-    return true;
-  }
-
-  /** @param {State} state @returns {Promise<Opened>} */
-  async open(state) {
-    const query = new URLSearchParams();
-    if (state.profile !== "") query.set("p", state.profile);
-    if (state.base !== "") query.set("base", state.base);
-    if (state.time !== "") query.set("t", state.time);
-    return answerOf(fetch(`api/open?${query}`));
-  }
-
-  /** @param {State} state @param {FlameQuery} wanted @param {AbortSignal} [signal] @returns {Promise<Picture>} */
-  async flame(state, wanted, signal) {
-    return new Picture(await this.ask("flame", flameQuery(state, wanted), signal));
-  }
-
-  /** The boxes of a picture that are folded and hold a match of the search. @param {State} state @param {FlameQuery} wanted what the picture is an answer to @returns {Promise<number[]>} */
-  async holding(state, wanted) {
-    const query = flameQuery(state, wanted);
-    query.set("q", state.query);
-    return this.ask("holding", query);
-  }
-
-  /** @param {State} state @param {string} path @returns {Promise<TreeRow[]>} */
-  async children(state, path) {
-    const query = dataQuery(state);
-    if (state.inverted) query.set("dir", "callers");
-    for (const open of openPaths(state)) query.append("open", open);
-    query.set("z", path);
-    return this.ask("children", query);
-  }
-
-  /** @param {State} state @param {string} sort @param {string} search @returns {Promise<Functions>} */
-  async functions(state, sort, search) {
-    const query = dataQuery(state);
-    query.set("sort", sort);
-    if (search !== "") query.set("q", search);
-    return this.ask("functions", query);
-  }
-
-  /** @param {State} state @returns {Promise<Matched>} */
-  async matched(state) {
-    const query = dataQuery(state);
-    query.set("q", state.query);
-    return this.ask("search", query);
-  }
-
-  /** @param {string} what @param {State} state @param {Record<string, string>} [more] */
-  async data(what, state, more = {}) {
-    const query = dataQuery(state);
-    for (const [key, value] of Object.entries(more)) query.set(key, value);
-    return this.ask(what, query);
-  }
-
-  /** What the requests of a live service spend their time on, now. @returns {Promise<any>} */
-  async requests() {
-    return answerOf(fetch("api/requests"));
-  }
-
-  /** @param {number} seconds @param {string} what the endpoint of the profile; nothing for the CPU @returns {Promise<Entry>} */
-  async take(seconds, what) {
-    const query = new URLSearchParams({ seconds: String(seconds) });
-    if (what !== "") query.set(what in WAIT_QUESTIONS ? "wait" : "heap", what);
-    return answerOf(fetch(`api/take?${query}`, { method: "POST", headers: { "X-Flamelet": "1" } }));
-  }
-
-  /** How much CPU time was used over the history. @param {number} parts @param {string} service @returns {Promise<import("./picker.js").Course>} */
-  async course(parts, service) {
-    return answerOf(fetch(`api/course?${new URLSearchParams({ buckets: String(parts), s: service })}`));
-  }
-
-  /** Adds a range of the history to the profiles. @param {number} from in milliseconds since 1970 @param {number} to @param {string} service @returns {Promise<Entry>} */
-  async range(from, to, service) {
-    const query = new URLSearchParams({ from: String(from), to: String(to), s: service });
-    return answerOf(fetch(`api/range?${query}`, { method: "POST", headers: { "X-Flamelet": "1" } }));
-  }
-}
-
-/** @param {State} state @param {FlameQuery} wanted */
-function flameQuery(state, wanted) {
-  const query = dataQuery(state);
-  query.set("dir", wanted.direction);
-  if (wanted.pivot !== "") query.set("fn", wanted.pivot);
-  if (wanted.zoom !== "") query.set("z", wanted.zoom);
-  for (const path of openPaths(state)) query.append("open", path);
-  query.set("w", String(Math.ceil(wanted.width / 100) * 100));
-  return query;
-}
-
-/** @param {Promise<Response>} request */
-async function answerOf(request) {
-  let response;
-  try {
-    response = await request;
-  } catch (error) {
-    if (/** @type {Error} */ (error).name === "AbortError") throw error;
-    throw new Error("No answer from flamelet. Is it still running in the terminal?");
-  }
-  if (response.ok) return response.json();
-  const text = (await response.text()).trim();
-  throw new Error(text === "" ? `the server answered ${response.status}` : text);
-}
-
-/** Gets the data from the saved page itself. */
-class SavedData {
-  /** @param {Saved} saved */
-  constructor(saved) {
-    this.saved = true;
-    this.content = saved;
-    /** @type {Map<string, Picture>} */
-    this.pictures = new Map();
-  }
-
-  /** What the page starts with, as whoever saved it chose. @returns {Partial<State>} */
-  firstState() {
-    return { inverted: this.content.inverted, fold: this.content.everything ? "all" : "" };
-  }
-
-  /** @returns {Promise<Opened>} */
-  async open() {
-    const kept = new Set(this.content.pictures.map((picture) => picture.sample_type));
-    const about = { ...this.content.about, default_type: this.content.first };
-    about.types = about.types.map((type, at) => ({ ...type, missing: !kept.has(at) }));
-    return { about, entries: [], live: false, live_heap: [], live_waits: [], requests: false, let_go: 0, code: false, no_code: "", mine: [] };
-  }
-
-  /** @param {State} state */
-  part(state) {
-    const at = this.content.about.types.findIndex((type) => type.kind === state.type);
-    const wanted = at < 0 ? this.content.first : at;
-    return this.content.pictures.find((picture) => picture.sample_type === wanted) ?? this.content.pictures[0];
-  }
-
-  /** @param {string} key @param {() => Picture} make @returns {Picture} */
-  kept(key, make) {
-    const known = this.pictures.get(key) ?? make();
-    if (this.pictures.size > 12) this.pictures.clear();
-    this.pictures.set(key, known);
-    return known;
-  }
-
-  /** @param {State} state @param {FlameQuery} wanted @returns {Promise<Picture>} */
-  async flame(state, wanted) {
-    const part = this.part(state);
-    const whole = this.kept(`${part.sample_type}`, () => new Picture(part.flame));
-    const callers = wanted.direction === "callers";
-    const folds = showsEverything(state) ? null : new Set(openPaths(state));
-    const key = `${part.sample_type} ${callers} ${folds && [...folds]} ${wanted.pivot}`;
-    const picture = this.kept(key, () => {
-      if (wanted.pivot !== "") return pivotPicture(whole, wanted.pivot, callers, folds);
-      if (callers) return invertedPicture(whole, folds);
-      return folds ? foldedPicture(whole, folds) : whole;
-    });
-    picture.zoom = picture.find(zoomKeys(wanted.zoom));
-    return picture;
-  }
-
-  /** @param {State} state @param {FlameQuery} wanted @returns {Promise<number[]>} */
-  async holding(state, wanted) {
-    const pattern = searchPattern(state.query);
-    return pattern ? (await this.flame(state, wanted)).holding(pattern) : [];
-  }
-
-  /** @param {State} state @param {string} path @returns {Promise<TreeRow[]>} */
-  async children(state, path) {
-    const direction = state.inverted ? "callers" : "callees";
-    const picture = await this.flame(state, { direction, pivot: "", zoom: "", width: 0 });
-    return picture.childrenOf(picture.find(zoomKeys(path))).map((box) => ({
-      name: picture.nameOf(box),
-      key: picture.data.keys[picture.name[box]],
-      hue: picture.hueOf(box),
-      owner: picture.ownerKind(box),
-      weight: picture.weight[box],
-      own: picture.own[box],
-      new: picture.valueOf(box).now,
-      base: picture.valueOf(box).base,
-      leaf: picture.own[box] >= picture.weight[box],
-    }));
-  }
-
-  /** @param {State} state @param {string} sort @param {string} search @returns {Promise<Functions>} */
-  async functions(state, sort, search) {
-    const all = this.part(state).functions;
-    const pattern = searchPattern(search);
-    const rows = all.name.map((_, at) => at).filter((at) => !pattern || pattern.test(all.names[all.name[at]]));
-    const change = (/** @type {number} */ at) => (all.cum_sides ? Math.abs(all.cum_sides.new[at] - all.cum_sides.base[at]) : 0);
-    // Of a difference, the columns show the new side.
-    const [flat, cum] = [all.flat_sides?.new ?? all.flat, all.cum_sides?.new ?? all.cum];
-    rows.sort((a, b) => {
-      if (sort === "name") return all.names[all.name[a]] < all.names[all.name[b]] ? -1 : 1;
-      if (sort === "cum") return cum[b] - cum[a];
-      if (sort === "change") return change(b) - change(a);
-      return flat[b] - flat[a] || cum[b] - cum[a];
-    });
-    const pick = (/** @type {number[]} */ column) => rows.map((at) => column[at]);
-    const sides = (/** @type {Sides | undefined} */ both) => both && { new: pick(both.new), base: pick(both.base) };
-    return { ...all, name: pick(all.name), flat: pick(all.flat), cum: pick(all.cum), flat_sides: sides(all.flat_sides), cum_sides: sides(all.cum_sides) };
-  }
-
-  /** @param {State} state @returns {Promise<Matched>} */
-  async matched(state) {
-    const part = this.part(state);
-    const whole = this.kept(`${part.sample_type}`, () => new Picture(part.flame));
-    const shown = await this.flame(state, { direction: "callees", pivot: "", zoom: "", width: 0 });
-    const pattern = searchPattern(state.query);
-    const weight = pattern ? whole.matches(pattern).weight : 0;
-    return { weight, folded: pattern ? weight - shown.matches(pattern).weight : 0, total: whole.weight[0] ?? 0 };
-  }
-
-  /** The saved data for a view, if any. @param {string} what @param {State} state */
-  keptFor(what, state) {
-    const part = this.part(state);
-    const parts = /** @type {Record<string, object | undefined>} */ ({ summary: part.summary, graph: part.graph, tags: part.labels, heap: part.heap, timeline: this.content.timeline, heatmap: this.content.heatmap, judged: this.content.judged });
-    return parts[what];
-  }
-
-  /** Whether there is data for a view. @param {string} what @param {State} state */
-  has(what, state) {
-    return this.keptFor(what, state) !== undefined;
-  }
-
-  /** @param {string} what @param {State} state @returns {Promise<any>} */
-  async data(what, state) {
-    const kept = this.keptFor(what, state);
-    if (kept === undefined) throw new Error("A saved page does not have this view. Open the profile with `flamelet view`.");
-    return kept;
-  }
-
-  /** @returns {Promise<never>} */
-  async requests() {
-    throw new Error("A saved page has no requests.");
-  }
-
-  /** @returns {Promise<never>} */
-  async take() {
-    throw new Error("A saved page cannot take profiles.");
-  }
-
-  /** @returns {Promise<never>} */
-  async course() {
-    throw new Error("A saved page has no history.");
-  }
-
-  /** @returns {Promise<never>} */
-  async range() {
-    throw new Error("A saved page has no history.");
-  }
 }
 // main.js
 // Starts the page, with the data embedded in it or with a server.
