@@ -65,8 +65,15 @@ fn unfinished_merges() -> Vec<String> {
 fn mentioned_paths(text: &str) -> impl Iterator<Item = &str> {
     text.split(['`', '(', ')', '"', ' ', '\n', '\t', ',', ';'])
         .map(|word| word.trim_end_matches(['.', ':', '#']))
-        .filter(|word| FOLDERS.iter().any(|folder| word.starts_with(folder)))
+        .filter(|word| FOLDERS.iter().any(|folder| word.starts_with(folder)) || is_in_a_crate(word))
         .filter(|word| !word.contains(['*', '<', '{', '$', '…', '|', '=']))
+}
+
+/// Returns whether this is a path below a crate's folder, without `crates/`: it does not exist from the root.
+fn is_in_a_crate(word: &str) -> bool {
+    word.split_once("/src/").is_some_and(|(name, _)| {
+        !name.contains('/') && workspace::root().join("crates").join(name).join("Cargo.toml").is_file()
+    })
 }
 
 /// The rows of tables that name a file and a function of it: "| `path` | `function` | …".
@@ -109,5 +116,8 @@ mod tests {
         let text = "See `crates/cli`, [docs](docs/benchmarks.md#open) and `crates/*`; not cratesio/x.";
         let paths: Vec<&str> = mentioned_paths(text).collect();
         assert_eq!(paths, ["crates/cli", "docs/benchmarks.md#open"]);
+        let short: Vec<&str> =
+            mentioned_paths("`record/src/gone.rs`, `registry/src/x`, `src/main.rs`").collect();
+        assert_eq!(short, ["record/src/gone.rs"]);
     }
 }
