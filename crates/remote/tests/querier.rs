@@ -150,7 +150,7 @@ fn flame_graphs_and_profiles_of_what_is_selected() {
         times(message, 3, 4);
     });
     let profile = pprof::decode(&profile, &pprof::Limits::SERVICE).expect("pprof");
-    assert_eq!(profile.total(1), 7500);
+    assert_eq!((profile.sample_types().len(), profile.total(0)), (1, 7500), "the value that was asked for");
     assert!(json("SelectMergeProfile", &body).contains(r#""stringTable":["","#));
     let difference = json("Diff", &format!(r#"{{"left":{body},"right":{body}}}"#));
     assert!(difference.contains(r#""leftTicks":"7500","levels""#), "{difference}");

@@ -301,9 +301,14 @@ fn difference(source: &dyn Source, request: &Request) -> Result<Response> {
     Ok(Response::Difference(flame, a.nodes[0].total, b.nodes[0].total))
 }
 
+/// Answers with the values that are asked for alone, as Pyroscope does: clients read the first.
 fn profile(source: &dyn Source, request: &Request) -> Result<Response> {
-    let selected = select(source, request)?;
-    Ok(Response::Profile(Box::new(selected.map(|(profile, _)| profile).unwrap_or_default())))
+    let selected = select(source, request)?.map(|(mut profile, value)| {
+        let kind = profile.string(profile.sample_types()[value].kind).to_owned();
+        profile.keep_sample_types(|other| other == kind);
+        profile
+    });
+    Ok(Response::Profile(Box::new(selected.unwrap_or_default())))
 }
 
 /// Values by their labels and step: the sum, and of how many windows.
