@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::report::Report;
 pub(crate) use activity::path_of;
 use charge::charged;
-pub(crate) use threads::totals_by_thread;
+pub(crate) use threads::{totals_by_process_and_thread, totals_by_thread};
 
 /// What costs are summed by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -130,11 +130,14 @@ pub(super) fn system_calls(facts: &Facts<'_>) -> Option<Detected> {
 }
 
 pub(super) fn one_busy_thread(facts: &Facts<'_>) -> Option<Detected> {
-    let (name, &value) = facts.threads.iter().max_by(|a, b| a.1.cmp(b.1).then_with(|| b.0.cmp(a.0)))?;
-    let is_known = facts.threads.len() >= 3 && name != "<unknown>";
+    let busiest = facts.threads.iter().max_by(|a, b| a.1.cmp(b.1).then_with(|| b.0.cmp(a.0)))?;
+    let ((process, name), &value) = busiest;
+    // The programs that a script starts are no threads that could take over some of the work.
+    let beside = facts.threads.keys().filter(|(other, _)| other == process).count();
+    let is_known = beside >= 3 && name != "<unknown>";
     (is_known && facts.share(value) >= 0.8).then(|| Detected {
         value,
-        detail: format!("{name}, one of {} threads", facts.threads.len()),
+        detail: format!("{name}, one of {beside} threads"),
         ..Detected::default()
     })
 }

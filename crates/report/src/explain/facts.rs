@@ -9,7 +9,7 @@ use super::memory::MemoryFacts;
 use super::places::{Matches, Place};
 use super::scan::{Seen, Wanted, scan, system_call};
 use super::waits::WaitFacts;
-use crate::by::{add, totals_by_thread};
+use crate::by::{add, totals_by_process_and_thread};
 use crate::observations::effective_observations;
 use crate::report::Report;
 
@@ -21,8 +21,8 @@ pub(super) struct Facts<'a> {
     pub(super) about: About,
     /// What the rules that look for functions found, by the index of the rule.
     pub(super) matches: Vec<Matches>,
-    /// The total by thread.
-    pub(super) threads: FxHashMap<String, i64>,
+    /// The total by process and thread.
+    pub(super) threads: FxHashMap<(String, String), i64>,
     /// The total by place in your code.
     pub(super) places: FxHashMap<Place, i64>,
     /// The total by system call, with the places in your code that make it.
@@ -44,7 +44,7 @@ impl<'a> Facts<'a> {
             observations: observations(report),
             about: about(report),
             matches: vec![Matches::default(); wanted.len()],
-            threads: totals_by_thread(profile, |sample| report.value(sample)),
+            threads: totals_by_process_and_thread(profile, |sample| report.value(sample)),
             places: FxHashMap::default(),
             calls: FxHashMap::default(),
             unnamed: 0,

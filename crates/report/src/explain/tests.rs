@@ -22,7 +22,19 @@ impl Made {
         Self { builder: ProfileBuilder::new(&[("samples", "count"), unit]) }
     }
 
-    fn add(mut self, stack: &[FrameText<'_>], line: i64, thread: &str, count: i64) -> Self {
+    fn add(self, stack: &[FrameText<'_>], line: i64, thread: &str, count: i64) -> Self {
+        self.add_of(None, stack, line, thread, count)
+    }
+
+    /// Like `add`, for a thread of a process.
+    fn add_of(
+        mut self,
+        process: Option<&str>,
+        stack: &[FrameText<'_>],
+        line: i64,
+        thread: &str,
+        count: i64,
+    ) -> Self {
         let builder = &mut self.builder;
         let frames: Vec<_> = stack
             .iter()
@@ -32,8 +44,9 @@ impl Made {
             })
             .collect();
         let stack = builder.stack(&frames);
-        let label = builder.text_label("thread", thread);
-        let labels = builder.labels(&[label]);
+        let mut labels = vec![builder.text_label("thread", thread)];
+        labels.extend(process.map(|process| builder.text_label("pid", process)));
+        let labels = builder.labels(&labels);
         builder.sample(stack, labels, &[count, count * 10]);
         self
     }
@@ -228,6 +241,14 @@ fn one_busy_thread_among_idle_ones() {
     };
     assert!(speaks(&made(2000), "one-busy-thread"));
     assert!(!speaks(&made(200), "one-busy-thread"));
+    let script = |processes: [&str; 3]| {
+        let [first, second, third] = processes.map(Some);
+        let made = cpu().add_of(first, &[TOTAL], 1, "python", 2000);
+        let made = made.add_of(second, &[TOTAL], 1, "basename", 10).add_of(third, &[TOTAL], 1, "env", 10);
+        made.explained()
+    };
+    assert!(speaks(&script(["7", "7", "7"]), "one-busy-thread"));
+    assert!(!speaks(&script(["7", "8", "9"]), "one-busy-thread"), "the programs that a script starts");
 }
 
 #[test]
