@@ -9,7 +9,6 @@ use flamelet_profile::{LabelSetId, Line, Profile, ProfileBuilder, pprof};
 use flamelet_remote::push::{OTLP_PATH, PARCA_PATH, PYROSCOPE_PATH, Protocol, Series};
 use flamelet_remote::receive::otlp::EXPORT_PATH;
 use flamelet_remote::receive::parca::GATEWAY_PATHS;
-use flamelet_test_support::skip;
 use flamelet_tests::programs::run_flamelet;
 use serde_json::{Value, json};
 
@@ -382,7 +381,9 @@ fn message(protocol: Protocol, profile: &Profile, service: &str) -> Vec<u8> {
 
 #[test]
 fn the_client_of_grpc_sends_by_each_protocol() {
-    let Some(client) = client() else { return skip!("no grpcio (`cargo xtask tools` prepares it)") };
+    let Some(client) = client() else {
+        return flamelet_test_support::skip!("no grpcio (`cargo xtask tools` prepares it)");
+    };
     let folder = tempfile::tempdir().expect("a folder");
     let (store, tokens, config) =
         (folder.path().join("store"), folder.path().join("tokens"), folder.path().join("collect.yaml"));

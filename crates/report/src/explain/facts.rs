@@ -84,13 +84,24 @@ impl<'a> Facts<'a> {
     }
 }
 
+/// Returns how many allocations a profile counts, if it does.
+fn allocations(profile: &Profile) -> u64 {
+    let kinds = profile.sample_types().iter().map(|value| profile.string(value.kind));
+    let column = kinds.into_iter().position(|kind| kind == "alloc_objects");
+    column.map_or(0, |column| profile.total(column).unsigned_abs())
+}
+
 /// Returns the effective number of observations; where the profile does not tell, that of its events or rows. Memory is
 /// sampled by bytes, so its observations are what one sample stands for in its total.
 fn observations(report: &Report) -> u64 {
     let profile = &report.profile;
     if about(report) == About::Memory {
-        let period = profile.header.period.max(1) as u64;
-        return (report.total.unsigned_abs() / period).max(profile.sample_count() as u64);
+        let counted = match profile.header.period {
+            // Every allocation was recorded.
+            ..=1 => allocations(profile),
+            period => report.total.unsigned_abs() / period as u64,
+        };
+        return counted.max(profile.sample_count() as u64);
     }
     if matches!(about(report), About::Locks | About::Awaits | About::Polls) {
         // Their first value counts them.

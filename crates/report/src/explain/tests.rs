@@ -315,6 +315,13 @@ fn growth_is_a_leak_only_if_it_is_steady() {
     assert!(!speaks(&made("no"), "leak"));
 }
 
+/// If every allocation is recorded, bytes are no samples.
+#[test]
+fn recorded_allocations_are_the_observations_of_a_recording() {
+    let types = [("alloc_objects", "count"), ("alloc_space", "bytes")];
+    assert_eq!(heap(&types, &[("shop::describe", ("", ""), &[1000, 64_000])], "").observations, 1000);
+}
+
 #[test]
 fn temporary_allocations_are_counted_by_column_and_by_label() {
     let types = [("alloc_objects", "count"), ("temporary_objects", "count"), ("alloc_space", "bytes")];
