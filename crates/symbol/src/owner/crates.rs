@@ -47,10 +47,6 @@ const RUNTIMES: &[&str] = &[
     "tower_service",
 ];
 
-/// The profiler inside a service. It is never the service's own code, also where its source lies in the same workspace, as it
-/// does for the demo and for services that depend on it by path.
-const PROFILER: &[&str] = &["flamelet_capture", "flamelet_unwind"];
-
 /// Functions with C names that the compiler or std puts into a Rust program.
 const STD_NAMES: &[&str] = &["__rust_", "rust_begin_unwind", "rust_eh_personality", "_Unwind_"];
 
@@ -111,15 +107,6 @@ impl CrateOwners {
         }
         if is_java_std(function.name) {
             return Owner::Std;
-        }
-        if let Some(krate) = function.krate.filter(|krate| PROFILER.contains(krate)) {
-            let package = Package { name: krate.to_owned(), version: String::new() };
-            return self
-                .known
-                .get(krate)
-                .filter(|owner| !owner.is_yours())
-                .cloned()
-                .unwrap_or(of_package(package));
         }
         let in_workspace = function.by_path == Some(PathOwner::Workspace);
         let folder = folder_of(function.file).filter(|_| in_workspace);

@@ -58,13 +58,6 @@ fn a_rust_service() {
             (SHOP, "main", "", "std"),
             (SHOP, "_start", "", "std"),
             (SHOP, "__rustc::__rust_alloc", "/home/me/shop/src/main.rs", "std"),
-            // The profiler itself, as a dependency by path.
-            (
-                SHOP,
-                "flamelet_capture::heap::alloc::Alloc<A>::plain",
-                "/home/me/flamelet/crates/capture/src/heap/alloc.rs",
-                "dependency flamelet_capture",
-            ),
             // The frame of a label, by which samples are grouped.
             ("", "cart::show", "route", "unknown"),
         ],
