@@ -65,7 +65,7 @@ fn rules_about_the_kernel_speak_about_the_programs_that_they_are_for() {
         let traces = run_flamelet(["traces", file]).stdout;
         let has_kernel = ["__x64_sys_", "__arm64_sys_"].iter().any(|name| traces.contains(name));
         if !has_kernel {
-            flamelet_test_support::skip!("perf events do not see the kernel's side here");
+            flamelet_test_support::skip!("this recording has no frames of the kernel");
         }
         !has_kernel
     };
