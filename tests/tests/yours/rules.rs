@@ -48,6 +48,11 @@ fn wrong(pairs: impl Iterator<Item = Pair>, is_skipped: impl Fn(&str) -> bool) -
     Some(wrong)
 }
 
+/// A `SKIP:` line is one line.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 fn rules_of(found: &[serde_json::Value]) -> Vec<String> {
     found.iter().map(|finding| finding["rule"].as_str().expect("a rule").to_owned()).collect()
 }
@@ -65,7 +70,8 @@ fn rules_about_the_kernel_speak_about_the_programs_that_they_are_for() {
         let traces = run_flamelet(["traces", file]).stdout;
         let has_kernel = ["__x64_sys_", "__arm64_sys_"].iter().any(|name| traces.contains(name));
         if !has_kernel {
-            flamelet_test_support::skip!("this recording has no frames of the kernel");
+            let about = run_flamelet(["info", file]).stdout;
+            flamelet_test_support::skip!("this recording has no frames of the kernel: {}", one_line(&about));
         }
         !has_kernel
     };
