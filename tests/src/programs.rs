@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 /// The repository's root.
 pub fn repository() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ stands in the repository")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ is in the repository")
 }
 
 /// Returns cargo's target folder, derived from the path of this test binary.

@@ -1,5 +1,5 @@
 //! The same program through `flamelet record` and through every tool that `flamelet run` drives: each gives its file,
-//! a pprof beside it, and the same functions at the top.
+//! a pprof next to it, and the same functions at the top.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -83,7 +83,7 @@ impl Share {
         Self { least: share, most: share }
     }
 
-    /// Wilson's interval of five standard deviations: the true share lies outside once in a million runs.
+    /// Wilson's interval of five standard deviations: the true share is outside of it once in a million runs.
     fn sampled(seen: f64, all: f64) -> Self {
         const DEVIATIONS: f64 = 5.0;
         let weight = all + DEVIATIONS.powi(2);

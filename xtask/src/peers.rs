@@ -1,7 +1,7 @@
 //! `cargo xtask tools --peers`: Pyroscope itself with its command `profilecli`, and a receiver made of the code of
 //! Pyroscope's, Parca's and OpenTelemetry's own protocols, for the tests in `tests/tests/peers`.
 //!
-//! They take minutes to build, so they are built only when asked for, at low priority, into the user's cache, which all
+//! They take minutes to build, so they are built only on request, at low priority, into the user's cache, which all
 //! clones share. `tests/peers/wire/go.mod` pins the versions of the receiver.
 
 use std::path::{Path, PathBuf};

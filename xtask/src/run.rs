@@ -55,8 +55,8 @@ fn lines_within(
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| cannot_start(command, &error))?;
     let (sender, arrived) = mpsc::sync_channel(1000);
-    forward(child.stdout.take().expect("stdout was asked for as a pipe"), sender.clone());
-    forward(child.stderr.take().expect("stderr was asked for as a pipe"), sender);
+    forward(child.stdout.take().expect("stdout is a pipe"), sender.clone());
+    forward(child.stderr.take().expect("stderr is a pipe"), sender);
     let mut ended: Option<Instant> = None;
     let mut heard = Instant::now();
     while ended.is_none_or(|at| at.elapsed() < patience) {

@@ -7,7 +7,7 @@ use crate::{Failure, run};
 
 /// Returns the repository's root folder.
 pub(crate) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask stands in the repository's root")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is in the repository's root")
 }
 
 /// Returns cargo's target folder, wherever the user moved it.

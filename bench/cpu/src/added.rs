@@ -33,7 +33,7 @@ pub(crate) fn by_parts(hertz: u32) {
 }
 
 /// The same as a thread feels it that does nothing but look at the clock and so sees every interruption: with a
-/// capture against without, by turns, for so many seconds; and the standard error, most of which is the machine's.
+/// capture against without, by turns, for this many seconds; and the standard error, most of which is the machine's.
 pub(crate) fn felt(hertz: u32, seconds: u32) {
     const TURN: Duration = Duration::from_millis(500);
     let mut pairs = Vec::new();
@@ -59,7 +59,7 @@ fn trimmed(figures: &mut [f64]) -> (f64, f64) {
     let cut = figures.len() / 4;
     let kept = &figures[cut..figures.len() - cut];
     let mean = kept.iter().sum::<f64>() / kept.len() as f64;
-    // The spread of the whole, taken from its middle: half of a normal distribution lies within 1.349 deviations. The mean
+    // The spread of the whole, taken from its middle: half of a normal distribution is within 1.349 deviations. The mean
     // of that half is a tenth less sure than that of the whole would be.
     let deviation = (kept[kept.len() - 1] - kept[0]) / 1.349;
     (mean, deviation / (figures.len() as f64).sqrt() * 1.1)

@@ -9,7 +9,7 @@ const SHORTEST: Duration = Duration::from_nanos(400);
 /// What takes longer was not for this thread: another process, or the host.
 const LONGEST: Duration = Duration::from_micros(150);
 
-/// Looks at the clock for so long, under `depth` frames; gives the share of the time during which it could not.
+/// Looks at the clock for this long, under `depth` frames; returns the share of the time during which it could not.
 pub(crate) fn lasting(time: Duration, depth: u32) -> f64 {
     let mut taken = Duration::ZERO;
     work::at_depth(depth, &mut || taken = interruptions(time));

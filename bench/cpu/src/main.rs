@@ -97,7 +97,7 @@ fn capture(hertz: u32, threads: u32, kind: Kind, each: Duration) {
     );
 }
 
-/// Work on so many threads at once; gives the CPU time of all.
+/// Works on this many threads at once; returns the CPU time of all.
 fn work_on_threads(threads: u32, kind: Kind, each: Duration) -> Duration {
     let work = move || {
         let mut used = Duration::ZERO;

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use crate::{DEPTH, profiler, work};
 
-/// What lies between two signals, and so in the caches when the next one comes.
+/// The work between two signals, which is in the caches when the next one arrives.
 struct Between {
     name: &'static str,
     words: usize,
     /// Steps of work in no order; 0 touches every line of the words instead.
     steps: u64,
-    /// One measured signal for so many that were asked for.
+    /// One measured signal for this many that were requested.
     fewer: u32,
 }
 
@@ -26,7 +26,7 @@ const BETWEEN: [Between; 4] = [
     Between { name: "memory", words: 1 << 23, steps: 0, fewer: 50 },
 ];
 
-/// After so many signals the profiler gets the time to collect them.
+/// After this many signals the profiler gets the time to collect them.
 const BURST: u32 = 200;
 const REST: Duration = Duration::from_millis(60);
 /// The first ones build tables and claim memory; they are start-up, not samples.

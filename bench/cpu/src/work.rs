@@ -27,7 +27,7 @@ pub(crate) enum Kind {
     Calls,
 }
 
-/// Uses this much of the thread's CPU time; gives what it was.
+/// Uses this much of the thread's CPU time; returns what it was.
 pub(crate) fn burn(kind: Kind, wanted: Duration) -> Duration {
     let start = clock::thread();
     let mut memory = vec![0u64; 1 << 16];

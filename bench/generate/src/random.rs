@@ -1,6 +1,6 @@
 //! A small seeded generator (splitmix64).
 
-/// Gives the same numbers for the same seed, everywhere.
+/// Returns the same numbers for the same seed, everywhere.
 pub struct Random(u64);
 
 impl Random {

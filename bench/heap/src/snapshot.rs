@@ -1,4 +1,4 @@
-//! What it takes to ask for a profile of a large live heap, and how long that stops a thread that allocates.
+//! What a profile of a large live heap costs, and how long that stops a thread that allocates.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::hint::black_box;
@@ -176,7 +176,7 @@ fn longest_pair<A: GlobalAlloc>(allocator: &A, stop: &AtomicBool) -> Duration {
     while !stop.load(Ordering::Relaxed) {
         // SAFETY: freed at once with the same layout.
         unsafe { allocator.dealloc(black_box(allocator.alloc(layout)), layout) };
-        // Each turn begins where the last one ended, so that every wait for a CPU lies in one of them.
+        // Each turn begins where the last one ended, so that every wait for a CPU is in one of them.
         let now = Instant::now();
         let took = now - last;
         last = now;

@@ -1,4 +1,4 @@
-//! `bench-history FOLDER WINDOWS`: writes so many ten-second windows of a made-up service into a history and as pprof
+//! `bench-history FOLDER WINDOWS`: writes this many ten-second windows of a made-up service into a history and as pprof
 //! files, merges them, and prints what it took: a line for each, `history` and `files`, with bytes, microseconds of CPU
 //! to write, microseconds to merge everything, and to merge one minute, and bytes of memory that writing took.
 //!

@@ -8,7 +8,7 @@ use crate::spin;
 /// With the frames of the thread's start, 37.
 const DEPTH: u32 = 30;
 
-/// Works on so many threads until `end`; returns how often.
+/// Works on this many threads until `end`; returns how often.
 pub(crate) fn turns(threads: usize, end: Instant) -> u64 {
     let workers: Vec<_> = (0..threads).map(|_| std::thread::spawn(move || turns_until(end))).collect();
     workers.into_iter().map(|worker| worker.join().expect("a worker")).sum()

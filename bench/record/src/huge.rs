@@ -10,7 +10,7 @@ use crate::spin;
 
 const FRAME: usize = 122 << 10;
 
-/// Works in a runtime of so many threads until `end`; returns how often.
+/// Works in a runtime of this many threads until `end`; returns how often.
 pub(crate) fn turns(threads: usize, end: Instant) -> u64 {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)

@@ -1,7 +1,7 @@
 //! `bench-record deep|tokio THREADS MILLIS REPORT`: works, then writes `turns end-nanoseconds cpu-ticks` to REPORT.
 //!
 //! `deep` works under some 37 frames; `tokio` under a poll whose frame is larger than any stack dump. The end is the
-//! time since 1970, so that whoever recorded this can tell how long the picture took from here.
+//! time since 1970, so that the recorder knows how long the picture took from here.
 
 mod deep;
 mod huge;

@@ -1,4 +1,4 @@
-//! Addresses to ask for: inside functions, as a profile's are.
+//! Addresses to look up: inside functions, as a profile's are.
 
 use object::{Object, ObjectSymbol, SymbolKind};
 

@@ -10,7 +10,7 @@ use tokio::sync::{Mutex, Notify, Semaphore, mpsc, oneshot};
 
 use crate::watch;
 
-/// So many tasks of each kind.
+/// How many tasks of each kind.
 const EACH: usize = 20;
 
 /// What tasks wait for; none of it ever comes.
@@ -106,7 +106,7 @@ type Held = (Vec<mpsc::Sender<()>>, Vec<oneshot::Sender<()>>);
 
 fn spawn_all(runtime: &tokio::runtime::Runtime, never: &Arc<Never>) -> Held {
     let _entered = runtime.enter();
-    // Somebody has it before all others.
+    // Another task has it first.
     let holder = never.clone();
     runtime.block_on(async move { std::mem::forget(holder.lock.lock().await) });
     let mut held: Held = Default::default();

@@ -1,4 +1,4 @@
-//! The load: requests on so many connections, as fast as they are answered or at a rate.
+//! The load: requests on a number of connections, as fast as they are answered or at a rate.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A lock that nobody else wants.
+//! An uncontended lock.
 
 use std::sync::Mutex;
 

@@ -1,7 +1,7 @@
 //! What heap sampling costs: nanoseconds added to an allocation and its free, and microseconds a sample.
 //!
 //! `cargo run --release -p flamelet-capture --example heap_cost` (`--features jemalloc` for that one too); with the path of
-//! a recovery file behind `--`, samples only, and what they cost beside that file
+//! a recovery file after `--`, samples only, and what they cost beside that file
 //!
 //! The same work runs through an allocator and through `Alloc` around it (off, at the default mean, and at an
 //! eighth of it), interleaved; the best of many rounds is printed, and the lower decile.

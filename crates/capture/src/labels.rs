@@ -51,12 +51,12 @@ pub struct LabelSet {
 struct Entry {
     id: u32,
     pairs: Pairs,
-    /// Whether it was asked for since it was found to be idle: then there may be a record that names it.
+    /// Whether it was used since it was found to be idle: then there may be a record that names it.
     is_asked_for: AtomicBool,
 }
 
 impl Entry {
-    /// Hands it to a caller that asks for it. Call with the table locked.
+    /// Hands it to a caller. Call with the table locked.
     fn ask(self: &Arc<Self>) -> Arc<Self> {
         self.is_asked_for.store(true, Ordering::Relaxed);
         self.clone()
@@ -122,7 +122,7 @@ impl LabelSet {
         Lent { before: CURRENT.replace(self.id()), _set: PhantomData, not_send: PhantomData }
     }
 
-    /// Returns the labels of the running thread and this one. The last sets that a thread has asked for in this way are
+    /// Returns the labels of the running thread and this one. The last sets that a thread got in this way are
     /// remembered: a service gives the same name to many tasks.
     pub fn current_with(name: &'static str, value: &str) -> Self {
         let known =
@@ -201,7 +201,7 @@ impl Drop for Scope {
     }
 }
 
-/// The time during which a thread has a set of labels that somebody else keeps.
+/// The time during which a thread has a set of labels that others own.
 #[cfg(target_os = "linux")]
 pub(crate) struct Lent<'a> {
     before: u32,
@@ -508,7 +508,7 @@ mod tests {
     fn sets_do_not_pile_up_while_nobody_samples() {
         const SETS: usize = 100_000;
         let table: &'static std::sync::Mutex<Table> = Box::leak(Box::default());
-        let mut guard = TableGuard(table.lock().expect("nobody else has it"));
+        let mut guard = TableGuard(table.lock().expect("no one else has it"));
         let intern = |guard: &mut TableGuard, number: usize| {
             guard.intern([("request".into(), number.to_string().into())].into())
         };
@@ -526,7 +526,7 @@ mod tests {
     #[test]
     fn a_set_that_is_used_again_while_idle_outlives_the_next_collection() {
         let table: &'static std::sync::Mutex<Table> = Box::leak(Box::default());
-        let mut guard = TableGuard(table.lock().expect("nobody else has it"));
+        let mut guard = TableGuard(table.lock().expect("no one else has it"));
         let intern = |guard: &mut TableGuard| guard.intern([("request".into(), "7".into())].into()).id;
         let id = intern(&mut guard);
         guard.collect_garbage();

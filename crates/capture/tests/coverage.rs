@@ -1,4 +1,4 @@
-//! Whether intervals cover the truth in real captures: some minutes of work, so it runs only when asked for.
+//! Whether intervals cover the truth in real captures: some minutes of work, so it runs only on request.
 //!
 //! `cargo test --release -p flamelet-capture --test coverage -- --ignored --nocapture`
 //!
@@ -62,7 +62,7 @@ fn interval(profile: &Profile) -> (f64, f64) {
     share_interval(part.0 / whole.0, effective_of_share(part.0, part.1, whole.0, whole.1))
 }
 
-/// Captures once; returns whether the interval covers the share that the clocks tell.
+/// Captures once; returns whether the interval covers the share that the clocks show.
 fn is_covered(frequency: u32, threads: u64, run: u64) -> bool {
     let mut options = Options::with_frequency(frequency);
     options.overhead_budget = None;

@@ -24,7 +24,7 @@ thread_local! {
 /// Uses CPU time on the foreign stack until there are enough samples, and jumps back.
 extern "C" fn on_the_foreign_stack() {
     burn_until_sampled();
-    // SAFETY: goes on where the context was saved. This function must not return: there is nowhere to go.
+    // SAFETY: continues where the context was saved. This function must not return: there is nowhere to go.
     unsafe { libc::setcontext(BACK.get()) };
 }
 
@@ -38,7 +38,7 @@ fn burn_until_sampled() {
 
 /// Runs [`on_the_foreign_stack`] on memory that is followed by an unreadable page; it would return to `bottom`.
 fn run_above(bottom: u64) {
-    // SAFETY: the stack is new memory with a page above it that nobody may touch; the contexts and the stack outlive
+    // SAFETY: the stack is new memory with a page above it that must not be touched; the contexts and the stack outlive
     // the switch there and back; `makecontext` left the return address where the stack pointer is.
     unsafe {
         let access = libc::PROT_READ | libc::PROT_WRITE;

@@ -39,7 +39,7 @@ fn work_on_demand(file: &Path) {
         match &*line.expect("text") {
             "work" => {}
             "take over descriptors" => take_over_descriptors(file),
-            other => panic!("nobody can {other}"),
+            other => panic!("unknown command {other}"),
         }
         let before = heap::Snapshot::take().expect("a snapshot").samples();
         set_errno(77);

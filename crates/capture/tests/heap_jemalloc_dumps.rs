@@ -25,7 +25,7 @@ fn keep_for_a_dump() -> Vec<Vec<u8>> {
 fn dumps_say_who_holds_memory() {
     let jemalloc = Jemalloc::linked().without_hooks();
     // Dumps support neither a file nor a limit, which must be reported.
-    let refused = jemalloc.start(&Options::new().limit(1 << 40)).expect_err("nobody would watch it");
+    let refused = jemalloc.start(&Options::new().limit(1 << 40)).expect_err("nothing would watch it");
     assert!(refused.to_string().contains("watch no limit"), "{refused}");
     assert!(!is_running());
     let feed = jemalloc.start(&Options::new().mean(MEAN)).expect("starts");

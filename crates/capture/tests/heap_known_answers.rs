@@ -228,7 +228,7 @@ fn growth_by_realloc_counts_every_size() {
     }
     let profile = heap::snapshot().expect("a profile");
     let got = Names::load().total_where(&profile, &["4grow"], |labels| labels["bytes"] != "384");
-    // `grow` also keeps a set of capacities, of nodes and a list: small beside the vectors.
+    // `grow` also keeps a set of capacities, of nodes and a list: small compared with the vectors.
     let own: Vec<Batch> = batches.clone();
     let total: u64 = own.iter().map(|batch| batch.size).sum();
     let slack = 40 * 24 * 2_000;

@@ -30,7 +30,7 @@ fn reenter(count: u64) {
     }
 }
 
-// SAFETY: blocks lie inside larger blocks of the system's allocator, behind a header of their own.
+// SAFETY: blocks are inside larger blocks of the system's allocator, after a header of their own.
 unsafe impl GlobalAlloc for Strict {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let (whole, front) = outer(layout);
@@ -82,7 +82,7 @@ impl Held {
         let size = sizes[random.below(choices)];
         let layout = Layout::from_size_align(size, 1 << random.below(15)).expect("a layout");
         let is_zeroed = random.below(3) == 0;
-        // SAFETY: the size is not zero; the block is as long as was asked for.
+        // SAFETY: the size is not zero; the block has the requested size.
         let block = unsafe {
             let block = if is_zeroed { ALLOCATOR.alloc_zeroed(layout) } else { ALLOCATOR.alloc(layout) };
             assert!(!block.is_null() && (block as usize).is_multiple_of(layout.align()));

@@ -374,7 +374,7 @@ fn fork_with_files(file: &Path) {
             match unsafe { libc::fork() } {
                 0 => {
                     // A wait for a thread that does not exist here ends by SIGALRM instead of never.
-                    // SAFETY: only asks for a signal.
+                    // SAFETY: only requests a signal.
                     unsafe { libc::alarm(60) };
                     let kept = only_in_the_fork();
                     let profile = Snapshot::take().expect("a snapshot").heap();

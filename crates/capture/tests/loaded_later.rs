@@ -65,7 +65,7 @@ impl Loaded {
 
     /// Unloads it; returns its address.
     fn close(self) -> u64 {
-        // SAFETY: nobody calls its functions any more: they went with `self`.
+        // SAFETY: its functions are not called any more: they went with `self`.
         assert_eq!(unsafe { libc::dlclose(self.handle) }, 0);
         self.address()
     }
@@ -79,7 +79,7 @@ fn wait_until_learned(address: u64, path: &Path) {
         modules.find(address).is_some_and(|module| path.as_os_str() == &*module.name)
     };
     while !is_learned() {
-        assert!(Instant::now() < end, "nobody learned of {}", path.display());
+        assert!(Instant::now() < end, "{} was not noticed", path.display());
         std::thread::sleep(Duration::from_millis(5));
     }
     // The capture learns what the unwinder knows now, at the latest.

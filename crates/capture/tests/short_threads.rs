@@ -80,7 +80,7 @@ fn threads_of_a_millisecond_are_seen_in_proportion() {
     }
 }
 
-/// Nobody looks for threads often, and stacks look as they do without the hook.
+/// The list of threads is not read often, and stacks look as they do without the hook.
 #[test]
 fn threads_are_not_looked_for() {
     let _turn = turn();
@@ -97,7 +97,7 @@ fn threads_are_not_looked_for() {
     assert!(seen > Duration::from_millis(100), "{seen:?} of a thread that lived between two looks");
     for sample in profile.samples() {
         let stack = names.stack(&profile, profile.stack(sample.stack));
-        // A thread that is interrupted before its work or behind it is inside of the hook.
+        // A thread that is interrupted before or after its work is inside the hook.
         let is_work = stack.iter().any(|name| name.contains("burn_red"));
         assert!(!is_work || !stack.iter().any(|name| name.contains("starts")), "{stack:?}");
     }

@@ -1,4 +1,4 @@
-//! The blocks in a store: their names are the index, and each is there whole or not at all.
+//! The blocks in a store: their names are the index, and each exists completely or not at all.
 //!
 //! ```text
 //!  flamelet-collect.json                                     what this store is, and its version
@@ -54,7 +54,7 @@ pub(crate) struct Found {
 pub(crate) fn live(found: &[Found]) -> Vec<Found> {
     let is_live = |one: &&Found| !found.iter().any(|other| one.is_replaced_by(other));
     let mut live: Vec<Found> = found.iter().filter(is_live).cloned().collect();
-    // Blocks whose rows do not say which profile they are of are read whole.
+    // Blocks whose rows do not say which profile they belong to are read whole.
     live.sort_by(|a, b| {
         let has_profiles = |found: &Found| found.manifest.has_profiles();
         has_profiles(a).cmp(&has_profiles(b)).then_with(|| a.path.cmp(&b.path))
@@ -237,8 +237,8 @@ impl Blocks {
         }
     }
 
-    /// Puts a block under a name that nobody else uses. When this returns, the block is durable. A block that readers
-    /// would refuse because of its size is not put; the error is of the kind `TooLarge`.
+    /// Writes a block under a name that nothing else uses. When this returns, the block is durable. A block that readers
+    /// would refuse because of its size is not put; the kind of the error is `TooLarge`.
     pub(crate) fn put_block(&self, name: &str, written: &Written, manifest: &Manifest) -> Result<()> {
         let path = format!("{}/{name}", hour_path(&manifest.service, manifest.hour));
         let manifest = manifest.write()?;

@@ -1,4 +1,4 @@
-//! Accepts profiles: checks them, drops those that are there already, and puts the others on disk.
+//! Accepts profiles: checks them, drops those that already exist, and puts the others on disk.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -39,10 +39,10 @@ const MAX_TEXTS: usize = 32 << 20;
 /// Scraped profiles that are worked on at once; each may take 128 MiB.
 const SCRAPED: usize = 4;
 
-/// A profile that somebody sends, or that was scraped.
+/// A profile that was sent or scraped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Offered {
-    /// The service that it is of.
+    /// The service that it belongs to.
     pub service: String,
     /// Other labels; those that Pyroscope reserves are left out.
     pub labels: Vec<(String, String)>,
@@ -222,7 +222,7 @@ impl Collector {
         site.maintain(&mut lock(&writing.upkeep));
     }
 
-    /// Returns whether so much was accepted that [`Collector::maintain`] should be called at once.
+    /// Returns whether enough was accepted that [`Collector::maintain`] should be called at once.
     pub fn is_due(&self) -> bool {
         self.writing.as_ref().is_some_and(|writing| writing.log.waiting() >= self.options.max_log)
     }
@@ -347,7 +347,7 @@ impl Collector {
         Ok(())
     }
 
-    /// Returns whether a profile is there already, and waits for none that is still on its way to the disk.
+    /// Returns whether a profile exists already, and waits for none that is still on its way to the disk.
     fn is_known(
         &self,
         writing: &Writing,
@@ -367,7 +367,7 @@ impl Collector {
         Ok(hours.has(self.known_blocks(), key, id)?)
     }
 
-    /// Returns the blocks that say which profiles are there already. Those of a shared store are far away and not all
+    /// Returns the blocks that say which profiles already exist. Those of a shared store are far away and not all
     /// written by this collector; who reads them counts a profile once.
     fn known_blocks(&self) -> Option<&Blocks> {
         (!self.blocks.is_shared()).then_some(&self.blocks)

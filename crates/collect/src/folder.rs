@@ -21,7 +21,7 @@ impl Folder {
         Self { path: path.to_owned() }
     }
 
-    /// Opens a folder to write to, which nobody else does, and creates it if it does not exist.
+    /// Opens a folder to write to, for one writer only, and creates it if it does not exist.
     pub(crate) fn create(path: &Path) -> Result<Self> {
         for name in ["blocks", "tmp"] {
             make_folder(&path.join(name))?;

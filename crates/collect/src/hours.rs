@@ -1,4 +1,4 @@
-//! What is known of each service and hour: which profiles are there already, and how many series.
+//! What is known of each service and hour: which profiles already exist, and how many series.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -32,7 +32,7 @@ impl Hours {
         Self { known: HashMap::default(), uses: 0, hashes: 0, most: MAX_HASHES / share.max(1) }
     }
 
-    /// Returns whether a profile is there already.
+    /// Returns whether a profile exists already.
     pub(crate) fn has(&mut self, blocks: Option<&Blocks>, key: &(String, i64), id: u128) -> Result<bool> {
         Ok(self.hour(blocks, key)?.profiles.contains(&id))
     }

@@ -28,7 +28,7 @@
 //! When an hour is over, its blocks are merged into one, and the old ones are removed after a while.
 //!
 //! What is counted once does not depend on who wrote what in which order. Each profile has a hash, each row of a block
-//! says which profile it is of, and each manifest lists its profiles. A reader takes a profile from one block, however
+//! says which profile it belongs to, and each manifest lists its profiles. A reader takes a profile from one block, however
 //! many have it: because a collector was killed between writing a block and removing its log, because two collectors
 //! accepted the same profile, or because two of them merged the same hour. A block is removed only if all of its
 //! profiles are in another one, which was read back; of two with the same profiles the one whose name is first stays,

@@ -1,6 +1,6 @@
 //! The log: what was accepted and is in no block yet.
 //!
-//! It has the records of `flamelet_store::record`, behind a header. Writers that come while the disk is being synced
+//! It has a header, followed by the records of `flamelet_store::record`. Writers that come while the disk is being synced
 //! wait for the next sync together, so many of them cost one.
 
 use std::fs::File;
@@ -190,7 +190,7 @@ impl Open {
                 Ok(())
             }
             Err(error) => {
-                // A torn record would hide none of those behind it, but the disk may be full of it.
+                // A torn record would hide none of those after it, but the disk may be full of it.
                 self.has_failed = self.file.set_len(self.length).is_err();
                 Err(about(&self.path, &error))
             }
@@ -267,7 +267,7 @@ impl Log {
         Entry::decode(body, |_| true)
     }
 
-    /// Returns the tables of the profiles at these places. One that cannot be read is told to the user and left out.
+    /// Returns the tables of the profiles at these places. One that cannot be read is reported to the user and left out.
     pub(crate) fn tables(
         &self,
         places: &[&Place],

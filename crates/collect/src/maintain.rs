@@ -1,4 +1,4 @@
-//! What is done every now and then: the log becomes blocks, the blocks of an hour become one, old ones are removed.
+//! Periodic work: the log becomes blocks, the blocks of an hour become one, old ones are removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -73,7 +73,7 @@ pub(crate) struct Site<'a> {
 
 impl Site<'_> {
     /// Makes blocks of what was accepted so far, merges blocks of hours that are over, and removes old ones. Problems
-    /// are told to the user, and the next call tries again.
+    /// are reported to the user, and the next call tries again.
     pub(crate) fn maintain(&self, upkeep: &mut Upkeep) {
         self.log.rotate();
         let logs = match self.logs.names() {
@@ -111,7 +111,7 @@ impl Site<'_> {
         for place in log.places() {
             blocks.entry((&*place.service, place.hour)).or_default().push(place);
         }
-        // Of a log that nobody tried to make blocks of, there are none.
+        // A log that was never made into blocks has none.
         let is_new = self.names.has_made(name) && !upkeep.tried.contains(name);
         for ((service, hour), mut places) in blocks {
             let mut known = Profiles::default();

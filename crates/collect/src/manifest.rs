@@ -1,4 +1,4 @@
-//! What a block says about itself: written last, so a block without it is not there.
+//! What a block says about itself: written last, so a block without it does not exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::block::{NAMES, Tables, Written};
 
 /// The version of the format.
 const FORMAT: u32 = 2;
-/// The version before it, whose samples do not say which profile they are of.
+/// The version before it, whose samples do not say which profile they belong to.
 const WITHOUT_PROFILES: u32 = 1;
 /// The longest manifest that is read.
 pub(crate) const MAX_MANIFEST: u64 = 16 << 20;
@@ -111,7 +111,7 @@ impl Manifest {
         self.files.values().fold(0, |sum, file| sum.saturating_add(file.bytes))
     }
 
-    /// Returns whether the rows of the block say which profile they are of.
+    /// Returns whether the rows of the block say which profile they belong to.
     pub(crate) fn has_profiles(&self) -> bool {
         self.format > WITHOUT_PROFILES
     }

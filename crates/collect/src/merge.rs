@@ -243,7 +243,7 @@ impl<'q> Merge<'q> {
         Ok(Some(builder.finish()))
     }
 
-    /// Adds all locations; files are placed one behind the other.
+    /// Adds all locations; files are placed one after the other.
     fn places(&self, builder: &mut ProfileBuilder) -> ByHash<LocationId> {
         let mut sorted: Vec<(&u128, &Location)> = self.locations.iter().collect();
         sorted.sort_unstable_by_key(|(hash, _)| **hash);

@@ -62,7 +62,7 @@ pub(crate) fn folder_name(service: &str) -> String {
     name
 }
 
-/// Returns the service that a folder is of.
+/// Returns the service that a folder belongs to.
 pub(crate) fn service_of(name: &str) -> Option<String> {
     let mut bytes = Vec::new();
     let mut rest = name.as_bytes();

@@ -1,4 +1,4 @@
-//! The profiles of a range one by one, as they were accepted, for whoever sends them elsewhere.
+//! The profiles of a range one by one, as they were accepted, to be sent elsewhere.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;

@@ -10,7 +10,7 @@ use crate::series::hash_texts;
 
 /// After failures, the next try comes after the interval, then after twice as long each time, up to this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(120);
-/// A profile that a service refuses (it has no heap profiling, say) is asked for again after this long.
+/// A profile that a service refuses (it has no heap profiling, say) is requested again after this long.
 const REFUSED_PAUSE: Duration = Duration::from_secs(600);
 /// The first requests are spread over this time, or over the interval if it is shorter.
 const SPREAD: Duration = Duration::from_secs(5);
@@ -42,7 +42,7 @@ pub(crate) struct Stop {
 }
 
 impl Stop {
-    /// Waits, and returns whether to go on.
+    /// Waits, and returns whether to continue.
     pub(crate) fn wait(&self, time: Duration) -> bool {
         let guard = lock(&self.lock);
         if !self.is_over() && !time.is_zero() {
@@ -56,7 +56,7 @@ impl Stop {
     }
 
     pub(crate) fn stop(&self) {
-        // Under the lock, so that nobody is between the look at it and the wait.
+        // Under the lock, so that no thread is between the check and the wait.
         let _guard = lock(&self.lock);
         self.is_over.store(true, Ordering::Relaxed);
         self.wake.notify_all();

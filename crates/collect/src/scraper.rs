@@ -1,4 +1,4 @@
-//! Asks for targets, and starts and stops scrapes, so that those run that the targets of all jobs ask for.
+//! Looks for targets, and starts and stops scrapes so that exactly the targets of all jobs are scraped.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,7 +22,7 @@ struct Site {
     collector: Arc<Collector>,
     jobs: Vec<Job>,
     state: Mutex<State>,
-    /// Threads, also those that end when the answer that they wait for is there.
+    /// Threads, also those that end when the answer that they wait for arrives.
     alive: Arc<AtomicUsize>,
     most: usize,
     stop: Stop,
@@ -30,7 +30,7 @@ struct Site {
 
 #[derive(Default)]
 struct State {
-    /// What each source asks for; the first ones are the targets that the jobs' configurations name.
+    /// The scrapes of each source; the first ones are the targets that the jobs' configurations name.
     wanted: Vec<Vec<Scrape>>,
     running: HashMap<Scrape, Arc<Stop>>,
     is_over: bool,
@@ -127,7 +127,7 @@ impl Site {
         }
     }
 
-    /// Sets what a source asks for: stops scrapes that nobody asks for any more, and starts new ones.
+    /// Sets the targets of a source: stops scrapes that no source lists any more, and starts new ones.
     fn replace(&self, source: usize, scrapes: Vec<Scrape>) {
         let mut state = lock(&self.state);
         if state.is_over {

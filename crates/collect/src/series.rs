@@ -16,7 +16,7 @@ const MAX_ID: usize = 64;
 /// The longest type or unit of a value.
 const MAX_TYPE: usize = 100;
 /// The longest name of a service (`NAMESPACE/CONTAINER` of Kubernetes has up to 127 bytes), and the longest name of its
-/// folder, in which a byte may take three: with the hour and the block behind it, it is the name of a file.
+/// folder, in which a byte may take three: followed by the hour and the block, it is the name of a file.
 const MAX_SERVICE: usize = 128;
 const MAX_FOLDER: usize = 180;
 

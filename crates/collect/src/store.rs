@@ -14,28 +14,28 @@ pub struct Listing {
 }
 
 /// A place for files with paths like `blocks/checkout/2026-11-16T17/5f0c93ab…-1794706806123/manifest.json`, relative to
-/// its root. A file is there whole or not at all, and is never changed.
+/// its root. A file exists completely or not at all, and is never changed.
 ///
-/// No caller relies on an answer more than this: what [`Store::create`] returned `Ok` for is there until somebody
+/// No caller relies on an answer more than this: what [`Store::create`] returned `Ok` for exists until a caller
 /// deletes it. A call that fails may have had its effect, and a listing may be old.
 pub trait Store: Debug + Send + Sync {
     /// Returns what is directly below a folder; nothing if there is no such folder.
     fn list(&self, folder: &str) -> Result<Listing>;
 
-    /// Returns a file of at most `most` bytes. The error is of the kind `NotFound` if it does not exist.
+    /// Returns a file of at most `most` bytes. The kind of the error is `NotFound` if it does not exist.
     fn get(&self, path: &str, most: u64) -> Result<Vec<u8>>;
 
     /// Writes a file unless there is one with this path, and returns whether it did. When this returns, the file is
     /// durable.
     fn create(&self, path: &str, bytes: &[u8]) -> Result<bool>;
 
-    /// Removes a file, if it is there.
+    /// Removes a file, if it exists.
     fn delete(&self, path: &str) -> Result<()>;
 
-    /// Writes the files of a folder whose path nobody else uses, the last one last: whoever sees it sees all.
+    /// Writes the files of a folder whose path is new, the last one last: a reader that sees the last file sees all.
     fn create_together(&self, folder: &str, files: &[(&str, &[u8])]) -> Result<()> {
         for (name, bytes) in files {
-            // What is there already is of an earlier try whose answer was lost.
+            // What exists already comes from an earlier try whose answer was lost.
             self.create(&format!("{folder}/{name}"), bytes)?;
         }
         Ok(())

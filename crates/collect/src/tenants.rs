@@ -119,7 +119,7 @@ impl Tenants {
         self.main.options.store.join(TENANTS).join(name)
     }
 
-    /// Returns the folders of tenants that are there.
+    /// Returns the existing folders of tenants.
     fn folders(&self) -> Vec<String> {
         let entries =
             std::fs::read_dir(self.main.options.store.join(TENANTS)).into_iter().flatten().flatten();
@@ -176,11 +176,11 @@ mod tests {
         }
 
         fn fetch(&self, request: &Request<'_>) -> std::result::Result<Vec<u8>, String> {
-            Err(format!("{}: nobody is there", request.url))
+            Err(format!("{}: not reachable", request.url))
         }
 
         fn resolve(&self, host: &str) -> std::result::Result<Vec<IpAddr>, String> {
-            Err(format!("{host}: nobody is there"))
+            Err(format!("{host}: not reachable"))
         }
 
         fn ask_name_server(&self, _: &[u8]) -> std::result::Result<Vec<u8>, String> {

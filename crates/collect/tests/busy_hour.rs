@@ -15,7 +15,7 @@ static LIVE: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 
 #[allow(unsafe_code, reason = "an allocator cannot be written without")]
-// SAFETY: every call is passed on unchanged to the system's allocator; only numbers are kept beside it.
+// SAFETY: every call is passed on unchanged to the system's allocator; only numbers are kept in addition.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let live = LIVE.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
@@ -54,7 +54,7 @@ impl Outside for Nowhere {
     }
 
     fn fetch(&self, request: &Request<'_>) -> std::result::Result<Vec<u8>, String> {
-        Err(format!("{}: nobody is there", request.url))
+        Err(format!("{}: not reachable", request.url))
     }
 
     fn resolve(&self, host: &str) -> std::result::Result<Vec<IpAddr>, String> {

@@ -2,7 +2,7 @@
 //!
 //! A dependency whose `crate-type` has both `rlib` and `cdylib` is built as both, in the same step, with the profile
 //! of the whole build. Cargo tells the compiler where the `rlib` is (`--extern name=…/libname-….rlib`), and the
-//! `cdylib` lies beside it. So nothing has to be built a second time, no build script runs cargo inside cargo, and
+//! `cdylib` is next to it. So nothing has to be built a second time, no build script runs cargo inside cargo, and
 //! vendored, offline and locked builds work as they always do.
 //!
 //! Where only checks run (`cargo check`, clippy, rustdoc) or the target has no shared libraries (static musl), there
@@ -22,7 +22,7 @@ pub fn cdylib(input: TokenStream) -> TokenStream {
     }
 }
 
-/// Returns the shared library beside the file that `--extern name=` names.
+/// Returns the shared library next to the file that `--extern name=` names.
 fn beside_extern(name: &str) -> Option<PathBuf> {
     // Options may come before the name: `--extern priv:name=path`.
     let of_name = |argument: String| {

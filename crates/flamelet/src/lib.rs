@@ -36,7 +36,7 @@
 //! | find out what async code awaits, and what requests spend their time on | [`task`](fn@task), [`mod@tasks`], [`mod@requests`] |
 //! | sample threads from their first instruction | [`thread_sampling!`], [`mod@threads`] |
 //! | serve profiles over HTTP | [`serve`](fn@serve) for a port of their own, [`axum::router`], or [`http::Handler`] for other servers |
-//! | keep the past on disk and ask for any range of it | [`ProfilerBuilder::history`], `Profiler::range` |
+//! | keep the past on disk and get any range of it | [`ProfilerBuilder::history`], `Profiler::range` |
 //! | write a profile every two minutes | [`setup_profiling`], [`IntervalFiles`] |
 //! | label samples with what a thread or a future works on | [`labels!`], [`mod@labels`] |
 //! | see profiles by `tracing` span, or of one trace | `flamelet::spans`, `TraceIds` |

@@ -15,7 +15,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// A value behind a mutex, one for each process. At a fork, a thread that the child does not have may hold the
-/// parent's mutex, and have changed the value by half.
+/// parent's mutex, and have left the value half changed.
 pub(crate) struct ProcessMutex<T> {
     made: PerProcess<Mutex<T>>,
 }
@@ -25,7 +25,7 @@ impl<T: Send> ProcessMutex<T> {
         Self { made: PerProcess::new() }
     }
 
-    /// Locks this process' value, which `make` makes when it is asked for first.
+    /// Locks this process' value, which `make` makes at its first use.
     pub(crate) fn lock(&self, make: impl FnOnce() -> T) -> MutexGuard<'_, T> {
         lock(self.made.get(|_| Mutex::new(make())))
     }

@@ -14,7 +14,7 @@
 //! With the macro in the program, starting a profiler also starts counting waits: one sample for each 100 µs that a
 //! thread is blocked. [`set_rate`] changes that at run time. Seen are std's `Mutex`, `RwLock`, `Condvar`, `Once`,
 //! channels, thread parking and joins, parking_lot's locks, and everything else in Rust that waits by futex. A lock that
-//! nobody has to wait for costs nothing.
+//! no thread waits for costs nothing.
 //!
 //! Not seen: locks inside C libraries, and the locks of async code (`tokio::sync`), which block no thread.
 

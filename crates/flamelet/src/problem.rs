@@ -1,4 +1,4 @@
-//! Problems that nobody asked about: they are reported, and the service goes on.
+//! Problems in the background: they are reported, and the service continues.
 
 use std::io::Write as _;
 
@@ -10,7 +10,7 @@ pub(crate) fn to_standard_error(problem: &str) {
     let _ = std::io::stderr().write_all(line(problem).as_bytes());
 }
 
-/// Returns the line to write. A part of it may come from another machine, and somebody reads it on a terminal.
+/// Returns the line to write. A part of it may come from another machine, and it may be read on a terminal.
 fn line(problem: &str) -> String {
     format!("flamelet: {}\n", escaped(problem).replace('\n', " "))
 }

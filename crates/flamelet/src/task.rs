@@ -56,13 +56,13 @@ impl Cancel {
         self.wanted.load(Ordering::SeqCst) == NOTHING
     }
 
-    /// Returns whether the work shall end now, with or without its result.
+    /// Returns whether the work should end now, with or without its result.
     #[cfg(target_os = "linux")]
     pub(crate) fn is_ended(&self) -> bool {
         self.wanted.load(Ordering::SeqCst) != ALL
     }
 
-    /// Waits for `duration`, or until the work shall end early; returns an error if it is cancelled meanwhile. Only the
+    /// Waits for `duration`, or until the work should end early; returns an error if it is cancelled meanwhile. Only the
     /// thread that works calls it.
     #[cfg(any(feature = "cpu", feature = "heap", target_os = "linux"))]
     pub(crate) fn sleep(&self, duration: Duration) -> Result<()> {

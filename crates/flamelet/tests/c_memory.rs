@@ -13,7 +13,7 @@ use std::sync::Mutex;
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// Blocks of 64 KiB that a test holds: 64 MiB in all, and at 512 KiB between samples at least 45 MiB are seen in nearly
-/// all runs (six standard deviations are 35 MiB at the most, so the range is generous).
+/// all runs (six standard deviations are 35 MiB at most, so the range is generous).
 const BLOCKS: usize = 1024;
 const SIZE: usize = 64 << 10;
 const EXPECTED: std::ops::Range<i64> = 29 << 20..99 << 20;

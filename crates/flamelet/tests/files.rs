@@ -234,7 +234,7 @@ fn old_windows_go_by_count() {
     wait_until("the first goes", || !profiles(folder.path()).contains(&first));
     files.stop();
     assert_eq!(profiles(folder.path()).len(), 2);
-    assert_eq!(names(folder.path()).len(), 5, "two pairs, and a file of somebody else's");
+    assert_eq!(names(folder.path()).len(), 5, "two pairs, and a file of another program");
 }
 
 #[test]

@@ -29,7 +29,7 @@ fn the_heap_is_403_while_sampling_is_stopped() {
         assert!(text.contains("not active in this service"), "{text}");
         assert_eq!(text.trim_end().lines().count(), 1, "{text}");
     }
-    // Scrapers ask for this by default, and are content with an empty one.
+    // Scrapers request this by default, and accept an empty one.
     let allocs = answer(&handler, "/debug/pprof/allocs");
     assert_eq!(allocs.status(), 200);
     let allocs = pprof::read(allocs.body(), &pprof::Limits::default()).expect("a profile");

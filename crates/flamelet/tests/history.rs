@@ -1,4 +1,4 @@
-//! The past on disk: it survives the profiler, and a disk that cannot be written hurts nobody.
+//! The past on disk: it survives the profiler, and a disk that cannot be written does no harm.
 
 use flamelet::{ErrorKind, History, IntervalFiles, Profile, Profiler, ProfilerBuilder};
 use flamelet_capture::profile::pprof;

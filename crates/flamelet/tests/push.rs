@@ -231,7 +231,7 @@ fn two_receivers_at_one_address_get_everything_each() {
     let error = twice.expect_err("the same receiver");
     assert_eq!(error.kind(), ErrorKind::InvalidOption);
     assert!(error.to_string().contains("is named twice"), "{error}");
-    // The same tenant twice, but with labels that tell the series apart.
+    // The same tenant twice, but with labels that distinguish the series.
     let zoned = push("north").label("zone", "b");
     let profiler = profiler().push(push("north")).push(push("south")).push(zoned).start().expect("started");
     spin_until(|| {

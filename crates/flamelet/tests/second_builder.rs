@@ -1,4 +1,4 @@
-//! A process has one heap: what a second builder asks for is refused if it is something else, never ignored.
+//! A process has one heap: a second builder with other settings is refused, never ignored.
 
 #![cfg(target_os = "linux")]
 

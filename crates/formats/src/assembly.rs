@@ -1,5 +1,5 @@
 //! Assembles a profile from a file: kinds of values may appear at any time, samples with the same stack and labels
-//! become one row, and the times of samples are kept beside them.
+//! become one row, and the times of samples are kept in addition.
 
 use flamelet_profile::budget::hash_entry;
 use flamelet_profile::{

@@ -14,7 +14,7 @@ const MOST: usize = 100;
 const LONGEST: usize = 10_000;
 
 impl Notes {
-    /// Adds a one-line note, unless it is there already.
+    /// Adds a one-line note, unless it exists already.
     pub(crate) fn push(&mut self, mut note: String) {
         if note.len() > LONGEST {
             let end = (0..=LONGEST).rev().find(|&at| note.is_char_boundary(at)).unwrap_or(0);

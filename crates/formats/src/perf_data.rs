@@ -36,7 +36,7 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
     [&b"PERFILE2"[..], b"2ELIFREP", VERSION_1].iter().any(|magic| head.starts_with(magic))
 }
 
-/// Version 1, which perf wrote until 2012: laid out like version 2, but only the sizes tell the byte order.
+/// Version 1, which perf wrote until 2012: laid out like version 2, but only the sizes show the byte order.
 const VERSION_1: &[u8] = b"PERFFILE";
 
 /// Returns whether the numbers of the file are big-endian.

@@ -17,7 +17,7 @@ static LIVE: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 
 #[allow(unsafe_code, reason = "an allocator cannot be written without")]
-// SAFETY: every call is passed on unchanged to the system's allocator; only numbers are kept beside it.
+// SAFETY: every call is passed on unchanged to the system's allocator; only numbers are kept in addition.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let live = LIVE.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();

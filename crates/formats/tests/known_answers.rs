@@ -240,7 +240,7 @@ fn bpftrace_maps_and_histograms() {
     ];
     assert_eq!(stacks(&profile, "samples"), expected);
     assert!(profile.strings().find("bash, 1234").is_some());
-    // A caller's address lies within its call, and in what was mapped there.
+    // A caller's address is within its call, and in what was mapped there.
     let unnamed = profile.locations().iter().find(|location| location.address == 0x5555_dead_beee).unwrap();
     let mapping = profile.mapping(unnamed.mapping.expect("a module"));
     assert_eq!((profile.string(mapping.filename), mapping.offset), ("/usr/bin/bash", 0x1000));

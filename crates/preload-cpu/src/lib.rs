@@ -97,7 +97,7 @@ fn begin() -> Option<()> {
 
 fn start(file: &Path, asked: u32) -> Result<&'static Capture, String> {
     let mut options = Options::with_frequency(asked.clamp(1, MAX_FREQUENCY));
-    // A recording gets the rate it asked for.
+    // A recording gets the rate that it requested.
     options.overhead_budget = None;
     // The program may reset its signals, or start another program, at any moment, and must run as it does without us.
     options.signal = Signal::Urgent;
@@ -109,7 +109,7 @@ fn start(file: &Path, asked: u32) -> Result<&'static Capture, String> {
     Ok(capture)
 }
 
-/// Returns a path `PID-N`, where N tells images of one process apart.
+/// Returns a path `PID-N`, where N distinguishes images of one process.
 fn own_file(folder: &Path) -> Option<PathBuf> {
     let pid = std::process::id();
     let name = |number: u32| folder.join(format!("{pid}-{number}.{PROFILE_ENDING}"));

@@ -20,7 +20,7 @@ impl<F: Copy> Next<F> {
     }
 
     /// Returns it, looked up by the first call, which the loader or the C library makes before `main`. `None` where no
-    /// library behind this one has it, as in a program that is linked with its C library.
+    /// library after this one has it, as in a program that is linked with its C library.
     pub(crate) fn function(&self) -> Option<F> {
         let mut known = self.address.load(Ordering::Relaxed);
         if known.is_null() {

@@ -114,7 +114,7 @@ pub struct Node {
     pub unused: AtomicU32,
     /// Calls of allocation functions.
     pub allocations: AtomicU64,
-    /// Bytes that they asked for.
+    /// The bytes that they requested.
     pub allocated: AtomicU64,
     /// How many of them were freed …
     pub frees: AtomicU64,

@@ -21,7 +21,7 @@ pub fn is_trusted(folder: &Path) -> bool {
         })
 }
 
-/// Creates a file that only this user can read and write. Fails if anything is there already, even a link.
+/// Creates a file that only this user can read and write. Fails if anything exists there, even a link.
 pub fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).custom_flags(FLAGS).open(path)
 }

@@ -31,7 +31,7 @@ pub struct Row {
     pub parent: u32,
     /// Calls of allocation functions.
     pub allocations: u64,
-    /// Bytes that they asked for.
+    /// The bytes that they requested.
     pub allocated: u64,
     /// How many of them are alive …
     pub live: u64,

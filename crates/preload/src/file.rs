@@ -133,7 +133,7 @@ fn reserve() -> Option<(*mut u8, usize)> {
     tries.into_iter().find_map(|length| Some((map::reserve(length)?, length)))
 }
 
-/// Creates the files, named `PID-N`, where N tells images of one process apart: the name did not exist before.
+/// Creates the files, named `PID-N`, where N distinguishes images of one process: the name did not exist before.
 fn create_files(folder: &Path) -> io::Result<(PathBuf, File)> {
     let pid = std::process::id();
     for number in 0..10_000 {

@@ -72,12 +72,12 @@ fn counted(block: *mut c_void, size: usize, caller: Caller) -> *mut c_void {
 }
 
 extern "C" fn counted_malloc(size: usize, sp: u64, fp: u64, lr: u64) -> *mut c_void {
-    // SAFETY: any size may be asked for.
+    // SAFETY: any size may be requested.
     counted(unsafe { next::malloc(size) }, size, Caller { sp, fp, lr })
 }
 
 extern "C" fn counted_calloc(count: usize, size: usize, sp: u64, fp: u64, lr: u64) -> *mut c_void {
-    // SAFETY: any size may be asked for.
+    // SAFETY: any size may be requested.
     counted(unsafe { next::calloc(count, size) }, count.wrapping_mul(size), Caller { sp, fp, lr })
 }
 
@@ -106,22 +106,22 @@ unsafe extern "C" fn counted_realloc(
 }
 
 extern "C" fn counted_aligned_alloc(alignment: usize, size: usize, sp: u64, fp: u64, lr: u64) -> *mut c_void {
-    // SAFETY: any size and alignment may be asked for.
+    // SAFETY: any size and alignment may be requested.
     counted(unsafe { next::aligned_alloc(alignment, size) }, size, Caller { sp, fp, lr })
 }
 
 extern "C" fn counted_memalign(alignment: usize, size: usize, sp: u64, fp: u64, lr: u64) -> *mut c_void {
-    // SAFETY: any size and alignment may be asked for.
+    // SAFETY: any size and alignment may be requested.
     counted(unsafe { next::memalign(alignment, size) }, size, Caller { sp, fp, lr })
 }
 
 extern "C" fn counted_valloc(size: usize, sp: u64, fp: u64, lr: u64) -> *mut c_void {
-    // SAFETY: any size may be asked for.
+    // SAFETY: any size may be requested.
     counted(unsafe { next::valloc(size) }, size, Caller { sp, fp, lr })
 }
 
 extern "C" fn counted_pvalloc(size: usize, sp: u64, fp: u64, lr: u64) -> *mut c_void {
-    // SAFETY: any size may be asked for.
+    // SAFETY: any size may be requested.
     counted(unsafe { next::pvalloc(size) }, size, Caller { sp, fp, lr })
 }
 

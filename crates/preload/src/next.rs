@@ -151,7 +151,7 @@ pub(crate) fn is_from_arena(block: *mut c_void) -> bool {
 
 /// Copies a block out of the arena, where blocks have no size of their own.
 pub(crate) fn move_out_of_arena(block: *mut c_void, size: usize) -> *mut c_void {
-    // SAFETY: any size may be asked for.
+    // SAFETY: any size may be requested.
     let moved = unsafe { malloc(size) };
     if !moved.is_null() {
         copy_from_arena(block, moved, size);

@@ -21,7 +21,7 @@ const ALIGNED: usize = 16;
 unsafe impl GlobalAlloc for OwnMemory {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let block: *mut u8 = if layout.align() <= ALIGNED {
-            // SAFETY: any size may be asked for.
+            // SAFETY: any size may be requested.
             unsafe { next::malloc(layout.size()) }.cast()
         } else {
             // SAFETY: the alignment is a power of two.
@@ -32,7 +32,7 @@ unsafe impl GlobalAlloc for OwnMemory {
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         if layout.align() <= ALIGNED {
-            // SAFETY: any size may be asked for.
+            // SAFETY: any size may be requested.
             let block: *mut u8 = unsafe { next::calloc(1, layout.size()) }.cast();
             return if block.is_null() { from_reserve(layout) } else { block };
         }

@@ -230,7 +230,7 @@ impl Functions {
     /// The names come in three forms: `<alloc::vec::Vec<T>>::push`, `alloc::vec::Vec<T,A>::push` and, of a function whose
     /// path was made of its file, `alloc::vec::push<T>`.
     fn expression(&self, plain: &str) -> String {
-        // Excludes ` as`: `<Vec<T> as Trait<U>>::push` is somebody's own code.
+        // Excludes ` as`: `<Vec<T> as Trait<U>>::push` is the program's own code.
         const INSIDE: &str = "(?:[^ ]| [^a]| a[^s])*";
         let Self { module, names, is_of_plain_items } = self;
         if names.is_empty() {
@@ -288,7 +288,7 @@ fn is_type(text: &str) -> bool {
     let end = text.find(|letter: char| !letter.is_ascii_alphabetic()).unwrap_or(text.len());
     let (name, arguments) = text.split_at(end);
     let is_closed = arguments.starts_with('<') && arguments.ends_with('>');
-    // `<Vec<T> as Trait<U>>::push` is somebody's own code.
+    // `<Vec<T> as Trait<U>>::push` is the program's own code.
     let fits = matches!(arguments, "" | ">") || (is_closed && !arguments.contains(" as"));
     name.starts_with(|letter: char| letter.is_ascii_uppercase()) && fits
 }

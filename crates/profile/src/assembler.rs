@@ -13,7 +13,7 @@ use crate::{Event, LocationId, MappingId, Profile, ProfileBuilder, StackId, Thre
 
 /// Assembles the profile of a capture that identifies its stacks by an `S`.
 ///
-/// See [`ProfileBuilder`] for profiles without a capture behind them.
+/// See [`ProfileBuilder`] for profiles that do not come from a capture.
 pub struct Assembler<S> {
     /// Interns strings, labels, locations and samples.
     pub builder: ProfileBuilder,

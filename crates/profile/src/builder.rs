@@ -316,7 +316,7 @@ impl ProfileBuilder {
         row
     }
 
-    /// Notes what the value of `value_type` of the sample at `row` rests on, in addition to what was noted before.
+    /// Notes what the value of `value_type` of the sample at `row` is based on, in addition to what was noted before.
     /// Call it for every sample, or for none.
     pub fn observe(&mut self, row: usize, value_type: usize, observed: Observed) {
         if !self.has_room(size_of::<Observed>()) {

@@ -65,7 +65,7 @@ impl Error {
         Self::new(ErrorKind::InvalidOption, message)
     }
 
-    /// What was asked for is not there.
+    /// The requested thing does not exist.
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::NotFound, message)
     }

@@ -160,7 +160,7 @@ pub struct Profile {
     pub header: Header,
     /// When and on which thread each sample was taken, if the capture knows.
     pub timeline: Option<Timeline>,
-    /// How many observations the samples rest on, if the capture knows.
+    /// How many observations the samples are based on, if the capture knows.
     pub observations: Option<Observations>,
     /// How good the capture is, if it says so.
     pub quality: Option<Quality>,

@@ -64,7 +64,7 @@ fn since_1970(text: &str) -> Option<i64> {
     }
 }
 
-/// Reads the digits behind a decimal point.
+/// Reads the digits after a decimal point.
 fn nanos_of_fraction(digits: &str) -> i64 {
     let digits = digits.bytes().chain(std::iter::repeat(b'0')).take(9);
     digits.fold(0, |nanos, digit| nanos * 10 + i64::from(digit - b'0'))

@@ -1,4 +1,4 @@
-//! How many observations the values of a profile rest on, and how exact that makes them.
+//! How many observations the values of a profile are based on, and how exact that makes them.
 //!
 //! A sampled value is a sum of weights: each observation (a signal, a record of perf, a sampled allocation) stands for
 //! some amount. How far such a sum may be from the truth depends on the number of observations and on how unequal
@@ -20,7 +20,7 @@
 
 use crate::{LabelSetId, Profile, Sample, unit};
 
-/// What the value of one sample, or a sum of values, rests on.
+/// What the value of one sample, or a sum of values, is based on.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Observed {
     /// How many observations there are.
@@ -96,7 +96,7 @@ impl Profile {
             return false;
         }
         let stated = self.observations.as_ref().is_some_and(|stated| {
-            // Time off the CPU beside sampled CPU time is counted in full.
+            // Time off the CPU next to sampled CPU time is counted in full.
             let samples = self
                 .samples()
                 .any(|sample| sample.values[sample_type] != 0 && sample.values[stated.value_type] != 0);
@@ -114,7 +114,7 @@ impl Profile {
         self.samples().all(|sample| sample.values[sample_type] == 0 || sample.values[column] != 0)
     }
 
-    /// Returns what each sample's value of `sample_type` rests on: as the capture says, or else as far as the file
+    /// Returns what each sample's value of `sample_type` is based on: as the capture says, or else as far as the file
     /// tells. Files of other tools tell it by a number of samples, by the period of a sampled heap, or by another
     /// period. Where nothing is known, every unit counts as one observation: such values are exact, or nearly so.
     pub fn observed(&self, sample_type: usize) -> Vec<Observed> {
@@ -150,7 +150,7 @@ impl Profile {
             let (from, to) =
                 (sample.values[observations.value_type] as f64, sample.values[sample_type] as f64);
             match from == 0.0 {
-                // A value that was not sampled, such as time off the CPU beside sampled CPU time: counted in full.
+                // A value that was not sampled, such as time off the CPU next to sampled CPU time: counted in full.
                 true => Observed { count: observed.count, squares: to.abs() },
                 false => Observed { squares: observed.squares * (to / from).powi(2), ..*observed },
             }
@@ -166,7 +166,7 @@ impl Profile {
         applies.then(|| self.header.period as f64 * unit::ratio(from, to))
     }
 
-    /// Returns the observations of a heap that was sampled every so many bytes. An allocation of `size` bytes is
+    /// Returns the observations of a heap that was sampled once per a given number of bytes. An allocation of `size` bytes is
     /// sampled with the probability 1 − exp(−size / period), and counts for its inverse.
     fn sampled_heap(&self, sample_type: usize) -> Option<Vec<Observed>> {
         let header = &self.header;

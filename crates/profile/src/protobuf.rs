@@ -365,7 +365,7 @@ mod tests {
 
     #[test]
     fn numbers_survive_the_wire() {
-        // Numbers of every length, with others behind them and without.
+        // Numbers of every length, with others after them and without.
         let limits = (0..9).flat_map(|length| [(1 << (7 * length)) - 1, 1 << (7 * length)]);
         let numbers: Vec<u64> = limits.chain([300, u64::from(u32::MAX), u64::MAX, 1, 20_000]).collect();
         let mut message = MessageWriter::default();

@@ -1,4 +1,4 @@
-//! Text that others wrote, on a terminal or in a log that somebody reads on one.
+//! Text that others wrote, on a terminal or in a log that may be read on one.
 
 use std::borrow::Cow;
 use std::fmt::Write;

@@ -127,7 +127,7 @@ impl Quality {
             (_, 0) => format!(", {asked} samples a second asked"),
             _ => format!(", {achieved:.0} samples a second; {asked} asked"),
         };
-        // Nobody measured what the tool that wrote another format used.
+        // What the tool that wrote another format used was not measured.
         let own = match self.own_cpu_nanos {
             0 => String::new(),
             nanos => format!(", own CPU {:.3} ms", nanos as f64 / 1e6),

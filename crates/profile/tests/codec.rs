@@ -134,7 +134,7 @@ fn a_gzip_bomb_stops_at_the_cap() {
     assert_eq!(error(&sample_types), ErrorKind::OutOfMemory);
     let samples = [0x12, 0].repeat(2 << 20);
     assert_eq!(error(&samples), ErrorKind::OutOfMemory);
-    // Samples of 1 KiB that is a field nobody knows: nothing of it is kept.
+    // Samples of 1 KiB in an unknown field: nothing of it is kept.
     let padded = [&[0x12, 0x83, 0x08, 0x7a, 0x80, 0x08][..], &[0; 1 << 10]].concat();
     assert_eq!(error(&padded.repeat(4 << 10)), ErrorKind::OutOfWork);
     assert_eq!(error(&[0; 4 << 20]), ErrorKind::WrongFormat);

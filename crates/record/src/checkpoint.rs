@@ -10,7 +10,7 @@ use flamelet_profile::{Profile, pprof};
 
 use crate::Checkpoint;
 
-/// Writes `profile` to a temporary file beside `path` and renames it when it is complete, so that a full disk or a
+/// Writes `profile` to a temporary file next to `path` and renames it when it is complete, so that a full disk or a
 /// kill leaves the previous file intact. Others may have write access to the folder: the temporary file is created
 /// new, under a name that cannot be guessed.
 pub(crate) fn replace_file(path: &Path, profile: &Profile) -> io::Result<()> {

@@ -83,7 +83,7 @@ pub struct RecordOptions {
     pub completion: Completion,
     /// Bytes of each CPU's ring; smaller if the user may not lock as much memory. `None` for the default.
     pub ring_bytes: Option<usize>,
-    /// The most moments in the timeline, 24 bytes each. Beyond that the timeline ends, and the totals go on.
+    /// The most moments in the timeline, 24 bytes each. Beyond that the timeline ends, and the totals continue.
     pub max_moments: usize,
     /// Give the command a process group of its own, so that Ctrl-C at the terminal ends the recording and not the
     /// command.

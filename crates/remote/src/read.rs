@@ -11,7 +11,7 @@ use crate::push::{Protocol, frame};
 
 const MILLISECOND: i64 = 1_000_000;
 const SECOND: i64 = 1_000_000_000;
-/// What is asked for if the address names nothing else.
+/// What is requested if the address names nothing else.
 const PYROSCOPE_QUERY: &str = "process_cpu:cpu:nanoseconds:cpu:nanoseconds{}";
 const PARCA_QUERY: &str = "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta{}";
 

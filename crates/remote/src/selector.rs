@@ -68,7 +68,7 @@ impl Selector {
         self.matchers.iter().map(|matcher| &*matcher.name)
     }
 
-    /// Returns the value that a label must have, if the selector asks for exactly one.
+    /// Returns the value that a label must have, if the selector requires exactly one.
     pub fn equal(&self, name: &str) -> Option<&str> {
         self.matchers.iter().find_map(|matcher| match &matcher.test {
             Test::Equal(value) if matcher.name == name && !matcher.is_negated => Some(&**value),

@@ -33,7 +33,7 @@ pub struct DebugFile {
     pub hash: String,
 }
 
-/// A request: the path behind the server's address, and the body.
+/// A request: the path after the server's address, and the body.
 pub type Request = (String, Vec<u8>);
 
 const PYROSCOPE: &str = "/debuginfo.v1alpha1.DebuginfoService";
@@ -106,7 +106,7 @@ pub fn begun(answer: &[u8]) -> Result<Upload> {
     match strategy {
         1 => Ok(Upload::Here(id)),
         2 => Ok(Upload::To(url, id)),
-        _ => Err(Error::invalid("the server asks for an upload in a way that flamelet does not know")),
+        _ => Err(Error::invalid("the server requires a way of uploading that flamelet does not know")),
     }
 }
 

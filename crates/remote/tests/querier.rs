@@ -150,7 +150,7 @@ fn flame_graphs_and_profiles_of_what_is_selected() {
         times(message, 3, 4);
     });
     let profile = pprof::decode(&profile, &pprof::Limits::SERVICE).expect("pprof");
-    assert_eq!((profile.sample_types().len(), profile.total(0)), (1, 7500), "the value that was asked for");
+    assert_eq!((profile.sample_types().len(), profile.total(0)), (1, 7500), "the requested value");
     assert!(json("SelectMergeProfile", &body).contains(r#""stringTable":["","#));
     let difference = json("Diff", &format!(r#"{{"left":{body},"right":{body}}}"#));
     assert!(difference.contains(r#""leftTicks":"7500","levels""#), "{difference}");
@@ -286,7 +286,7 @@ fn a_push_has_the_labels_and_the_profile() {
     assert_eq!(pairs, ["__delta__=false", "__name__=process_cpu", "region=north", "service_name=checkout"]);
 }
 
-/// A service with a span for each sample, and as many routes as asked for.
+/// A service with a span for each sample, and the given number of routes.
 struct Many {
     spans: usize,
     routes: usize,
@@ -360,7 +360,7 @@ fn spans_are_no_series_and_hide_no_label() {
 #[test]
 fn huge_label_sets_are_an_error_and_not_a_part() {
     let [values, sets, series] = ask_many(&Many { spans: 0, routes: 2001 }, "route");
-    // All values are there; a list of so many series is refused.
+    // All values are returned; a list of this many series is refused.
     assert_eq!(values.0, 200);
     assert_eq!(values.1.matches('/').count(), 2001);
     for (status, body) in [sets, series] {

@@ -1,4 +1,4 @@
-//! How many observations a profile rests on, and what one of them stands for.
+//! How many observations a profile is based on, and what one of them stands for.
 
 use flamelet_profile::Profile;
 
@@ -10,7 +10,7 @@ pub(crate) fn per_observation(profile: &Profile, value_index: usize) -> f64 {
     if squares > 0.0 && total > 0.0 { squares / total } else { 1.0 }
 }
 
-/// Returns the effective number of observations behind the total of a sample type, if the profile tells.
+/// Returns the effective number of observations behind the total of a sample type, if the profile has it.
 pub(crate) fn effective_observations(profile: &Profile, value_index: usize) -> Option<f64> {
     let effective = || profile.total_observed(value_index).effective(magnitude(profile, value_index));
     profile.is_sampled(value_index).then(effective)

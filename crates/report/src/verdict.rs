@@ -114,7 +114,7 @@ fn more_observations(profile: &Profile) -> &'static str {
     }
 }
 
-/// Returns whether observations stand for much more than the period: the rate that was asked for was not reached, and
+/// Returns whether observations stand for much more than the period: the requested rate was not reached, and
 /// nothing is missing.
 fn is_coarse(profile: &Profile, quality: &Quality) -> bool {
     quality.asked_millihertz > 0

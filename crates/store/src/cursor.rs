@@ -42,7 +42,7 @@ impl Cursor {
     }
 
     /// Returns the progress, or `None` if there never was any. Fails if there is a file that cannot be read, or makes no
-    /// sense: then some progress was made, but nobody knows how much.
+    /// sense: then some progress was made, but it is unknown how much.
     pub fn read(&self) -> Result<Option<Progress>> {
         let bytes = match self.folder.read(&self.path, &Budget::new(Limits::SERVICE)) {
             Ok((bytes, _loan)) => bytes,

@@ -86,7 +86,7 @@ pub(crate) struct Window {
     pub(crate) columns: Vec<Vec<i64>>,
     /// The number of the engine's name, and the rest.
     pub(crate) quality: Option<(u32, Quality)>,
-    /// What the values rest on, if the capture knew.
+    /// What the values are based on, if the capture knew.
     pub(crate) observed: Option<Observations>,
 }
 
@@ -155,7 +155,7 @@ impl<'a> Raw<'a> {
 }
 
 impl Tables {
-    /// Adds what a record brings, and returns its window if all that the window needs is there.
+    /// Adds what a record brings, and returns its window if everything that the window needs is known.
     pub(crate) fn add(&mut self, body: &[u8], budget: &Budget) -> Result<Option<Window>> {
         let raw = Raw::read(body, budget)?;
         budget.work(body.len())?;
@@ -246,7 +246,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Returns the hash of a frame, if all that it refers to is there.
+    /// Returns the hash of a frame, if everything that it refers to is known.
     fn hash_of(&self, frame: &Frame) -> Option<ContentHash> {
         let (name, file) = (self.string(frame.name)?, self.string(frame.file)?);
         if !name.is_empty() {

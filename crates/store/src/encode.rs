@@ -70,7 +70,7 @@ pub(crate) struct Encoder {
     pointed: usize,
 }
 
-/// What tells frames apart: the number of the build id (or of the path without one) plus one and the offset in that file,
+/// What distinguishes frames: the number of the build id (or of the path without one) plus one and the offset in that file,
 /// or 0 and both numbers of a frame that has only a name.
 type FrameKey = (u32, u64);
 
@@ -81,7 +81,7 @@ struct Node {
     frame: u32,
 }
 
-/// A sample: the number of its stack and labels, its values, and what they rest on.
+/// A sample: the number of its stack and labels, its values, and what they are based on.
 struct Row {
     row: u32,
     values: Vec<i64>,
@@ -168,7 +168,7 @@ impl Encoder {
         self.modules.number(module, || module)
     }
 
-    /// Returns the frames of a location. Names are kept only where nobody can look them up later.
+    /// Returns the frames of a location. Names are kept only where they cannot be looked up later.
     fn frames(&mut self, profile: &Profile, modules: &[u32], location: &Location) -> Frames {
         let mapping = location.mapping.map(|id| (profile.mapping(id), modules[id.index()]));
         let lines = profile.lines_of(location);

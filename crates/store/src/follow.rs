@@ -17,11 +17,11 @@ use crate::record::Records;
 use crate::segment::{HEADER, Visit};
 use crate::sys;
 
-/// So much of a segment is read at once, unless a record is longer.
+/// How much of a segment is read at once, unless a record is longer.
 const CHUNK: u64 = 256 << 10;
 const NANOS: i64 = 1_000_000_000;
 
-/// A place in a history: behind so many windows of a segment. The default is the beginning.
+/// A position in a history: after a number of windows of a segment. The default is the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
     /// The number of the segment.
@@ -30,10 +30,10 @@ pub struct Position {
     pub windows: u64,
 }
 
-/// A window behind a [`Position`].
+/// A window after a [`Position`].
 #[derive(Debug)]
 pub struct NextWindow {
-    /// The place behind it.
+    /// The position after it.
     pub position: Position,
     /// The name of its kind, such as `cpu`.
     pub kind: String,
@@ -76,7 +76,7 @@ impl Follower {
         &self.reader
     }
 
-    /// Returns the first window behind `after`, or `None` if there is none yet.
+    /// Returns the first window after `after`, or `None` if there is none yet.
     pub fn next_window(&mut self, after: Position, budget: &Budget) -> Result<Option<NextWindow>> {
         let segments = self.reader.segments()?;
         let newest = segments.last().map_or(0, |entry| entry.name.number);
@@ -105,7 +105,7 @@ impl Follower {
         Ok(None)
     }
 
-    /// Returns the first window of a segment behind so many others, with its kind.
+    /// Returns the first window of a segment after this many others, with its kind.
     fn next_in(&mut self, entry: &Entry, skip: u64, budget: &Budget) -> Result<Option<(String, Profile)>> {
         if !self.place.as_ref().is_some_and(|place| place.is_at(&self.reader, entry, skip)) {
             self.place = Place::open(&self.reader, entry)?;
@@ -146,14 +146,14 @@ impl Place {
         }))
     }
 
-    /// Returns whether this is behind so many windows of a segment, whose file is still the same.
+    /// Returns whether this is the position after this many windows of a segment whose file is still the same.
     fn is_at(&self, reader: &Reader, entry: &Entry, windows: u64) -> bool {
         (self.segment, self.windows) == (entry.name.number, windows)
             && reader.is_segment(&self.file, entry)
             && self.file.metadata().is_ok_and(|found| found.len() >= self.offset)
     }
 
-    /// Reads on, to the first window behind `skip` others.
+    /// Reads on, to the first window after `skip` others.
     fn next(&mut self, skip: u64, budget: &Budget) -> Result<Option<Window>> {
         let mut most = CHUNK;
         loop {
@@ -209,7 +209,7 @@ impl Reader {
         is_named(entry) || is_renamed()
     }
 
-    /// Returns the place before the first window that ends after `time`, in nanoseconds since 1970; behind the last one if
+    /// Returns the position before the first window that ends after `time`, in nanoseconds since 1970; after the last one if
     /// there is none.
     pub fn position_at(&self, time: i64, budget: &Budget) -> Result<Position> {
         let may_reach = |entry: &&Entry| {
@@ -228,7 +228,7 @@ impl Reader {
         self.last_position(budget)
     }
 
-    /// Returns the place behind the last window.
+    /// Returns the position after the last window.
     pub fn last_position(&self, budget: &Budget) -> Result<Position> {
         let segments = self.segments()?;
         let Some(newest) = segments.last() else { return Ok(Position::default()) };

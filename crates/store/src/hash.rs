@@ -1,6 +1,6 @@
 //! The 128-bit content hash: MurmurHash3 (x64, 128 bits), which is public domain.
 //!
-//! It is not a defence against somebody who wants two stacks to collide; it tells apart what a fleet produces.
+//! It does not defend against deliberate collisions; it distinguishes what a fleet produces.
 
 use std::fmt;
 

@@ -12,10 +12,10 @@
 //!
 //! # A segment
 //!
-//! A segment is a header and records; a record is a window, compressed, behind a header with checksums ([`record`]).
+//! A segment is a header and records; a record is a header with checksums and a compressed window ([`record`]).
 //! Stacks, labels and strings are stored once a segment: a record holds the new rows of these tables and then numbers.
 //! Stacks are trees of frames, and a frame is a build id and an offset in that file, never a name: names are looked
-//! up when somebody reads. Frames and stacks are identified by a 128-bit hash of these contents, so segments of
+//! up when the history is read. Frames and stacks are identified by a 128-bit hash of these contents, so segments of
 //! several runs (and machines) merge without agreeing on numbers.
 //!
 //! # What holds after a crash
@@ -28,7 +28,7 @@
 //! # Responsibilities of the caller
 //!
 //! - Call [`Writer::append`] on a thread of its own: disks can be slow.
-//! - When [`Writer::append`] fails, report it once and go on: each call tries again.
+//! - When [`Writer::append`] fails, report it once and continue: each call tries again.
 
 mod cursor;
 mod decode;

@@ -26,7 +26,7 @@ pub(crate) struct Merge<'q> {
     into: Option<Into>,
     /// The sums of the present segment: for each of its rows, as many values as the kind has.
     sums: Vec<i64>,
-    /// What the sums rest on, for each row.
+    /// What the sums are based on, for each row.
     observed: Vec<Observed>,
     windows: usize,
 }

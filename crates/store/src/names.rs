@@ -204,7 +204,7 @@ fn known_places(folder: &Folder, build_id: &str) -> Offsets {
         known.insert(offset);
         Ok(())
     };
-    // What cannot be read is asked for again.
+    // What cannot be read is looked up again.
     let _ = read(folder, build_id, &budget, each);
     known
 }
@@ -219,7 +219,7 @@ fn append(folder: &Folder, build_id: &str, segment: u64, body: &[u8]) -> Result<
     opened.and_then(|file| append_to(file, &record)).map_err(|error| about(&path, &error))
 }
 
-/// Appends a record to a file, behind the header if there is none yet.
+/// Appends a record to a file, after a header if it has none yet.
 fn append_to(mut file: fs::File, record: &[u8]) -> io::Result<()> {
     let mut length = file.metadata()?.len();
     if length < HEADER.len() as u64 {
@@ -229,7 +229,7 @@ fn append_to(mut file: fs::File, record: &[u8]) -> io::Result<()> {
     }
     let bytes = if length == 0 { [HEADER, record].concat() } else { record.to_vec() };
     let written = sys::check_length(length + bytes.len() as u64).and_then(|()| sys::write(&mut file, &bytes));
-    // What follows must not stand behind a torn record.
+    // What follows must not come after a torn record.
     written.inspect_err(|_| drop(file.set_len(length)))
 }
 
@@ -258,7 +258,7 @@ fn encode(profile: &Profile, places: &[(u64, &[Line])]) -> Vec<u8> {
     body.into_bytes()
 }
 
-/// The functions at one code place, which are read only if somebody wants them.
+/// The functions at one code place, which are read only on demand.
 struct Lines<'a> {
     strings: &'a [&'a [u8]],
     numbers: &'a [u64],

@@ -1,4 +1,4 @@
-//! What the values of a window rest on, in a record: how many observations each row has, and their squared weights.
+//! What the values of a window are based on, in a record: how many observations each row has, and their squared weights.
 //!
 //! Nearly all windows are small here: their counts are a column of the samples, and their weights are equal.
 
@@ -22,7 +22,7 @@ mod field {
 /// How far squared weights may be from those of equal weights, since they are sums of floating-point numbers.
 const TOLERANCE: f64 = 1e-9;
 
-/// Writes what rows rest on. `columns` has the values of these rows.
+/// Writes what rows are based on. `columns` has the values of these rows.
 pub(crate) fn write(message: &mut MessageWriter, observed: &Observations, columns: &[Vec<i64>]) {
     let counts: Vec<u64> = observed.rows.iter().map(|row| row.count.round() as u64).collect();
     message.uint(field::VALUE_TYPE, observed.value_type as u64);
@@ -46,7 +46,7 @@ pub(crate) fn write(message: &mut MessageWriter, observed: &Observations, column
     message.packed_fixed64(field::SQUARES, &squares);
 }
 
-/// Reads what the rows of a window with these columns rest on.
+/// Reads what the rows of a window with these columns are based on.
 pub(crate) fn read(message: &[u8], columns: &[Vec<i64>]) -> Result<Observations> {
     let (mut value_type, mut column) = (0, 0);
     let (mut counts, mut steps, mut squares) = (Vec::new(), Vec::new(), Vec::new());

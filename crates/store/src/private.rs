@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::sys;
 
-/// Creates a file for appending that only this user can read and write. Fails if anything is there already, a link too.
+/// Creates a file for appending that only this user can read and write. Fails if anything exists there, a link too.
 pub fn create(path: &Path) -> io::Result<File> {
     sys::create(path)
 }

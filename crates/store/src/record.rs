@@ -2,7 +2,7 @@
 //!
 //! | bytes | field |
 //! |---|---|
-//! | 4 | [`MARK`], by which records are found again behind damage |
+//! | 4 | [`MARK`], by which records are found again after damage |
 //! | 4 | length of the body when it is unpacked |
 //! | 4 | length of the body as it is stored (deflate) |
 //! | 4 | CRC-32 of the stored body |
@@ -80,7 +80,7 @@ pub struct Records<'a> {
     budget: &'a Budget,
     inflate: Decompress,
     body: Vec<u8>,
-    /// Places where something other than a record was skipped, with a good record behind it.
+    /// Places where something other than a record was skipped, with a good record after it.
     damaged: usize,
 }
 
@@ -96,7 +96,7 @@ impl<'a> Records<'a> {
         self.damaged
     }
 
-    /// Returns how many bytes are behind the record that was returned last.
+    /// Returns how many bytes follow the record that was returned last.
     pub fn rest(&self) -> usize {
         self.rest.len()
     }

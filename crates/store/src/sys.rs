@@ -10,7 +10,7 @@ use std::path::Path;
 #[cfg(unix)]
 pub(crate) use unix::{check_length, is_same_file, lock, own_user, owner, unlock};
 
-/// Creates a file for appending that only this user can read and write. Fails if anything is there already.
+/// Creates a file for appending that only this user can read and write. Fails if anything exists there.
 pub(crate) fn create(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.append(true).create_new(true);

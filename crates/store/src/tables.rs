@@ -92,7 +92,7 @@ pub(crate) mod window_field {
     /// A column of values.
     pub(crate) const COLUMN: u32 = 5;
     pub(crate) const QUALITY: u32 = 6;
-    /// What the values rest on, see [`crate::observed`].
+    /// What the values are based on, see [`crate::observed`].
     pub(crate) const OBSERVED: u32 = 7;
 }
 

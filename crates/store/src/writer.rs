@@ -17,10 +17,10 @@ use crate::span::Span;
 use crate::{record, segment, sys};
 
 const NANOS: i64 = 1_000_000_000;
-/// The next segment is begun when the tables of this one take so many bytes.
+/// The next segment is begun when the tables of this one take this many bytes.
 const MAX_TABLES: usize = 4 << 20;
 
-/// So many names that something else has taken are passed over before a window is given up.
+/// How many names that are already taken are skipped before a window is given up.
 const MAX_TAKEN: usize = 100;
 
 /// What a writer has done so far.
@@ -119,7 +119,7 @@ impl Writer {
     }
 
     /// Returns code that occurred in windows and whose names are not kept yet, as a profile without samples. Look its
-    /// names up while the program's files are there, and give them to [`Writer::keep_names`]. Each place is returned
+    /// names up while the program's files exist, and give them to [`Writer::keep_names`]. Each place is returned
     /// once, unless its names could not be kept, and some thousands in a call, so that their names need little memory:
     /// call it until it returns `None`.
     pub fn take_unnamed(&mut self) -> Option<Profile> {
@@ -164,7 +164,7 @@ impl Writer {
                 && open.continues(start, end, &self.options)
         };
         if self.segment.as_ref().is_some_and(|open| open.is_gone()) {
-            // Somebody removed the file: what is written to it is lost.
+            // The file was removed: what is written to it is lost.
             self.segment = None;
         }
         if !self.segment.as_ref().is_some_and(fits) {
@@ -346,7 +346,7 @@ mod tests {
         read.expect("read").0.map(|profile| profile.total(0))
     }
 
-    /// Writes windows to a disk with so much room; when it is full, it is freed after two further windows.
+    /// Writes windows to a disk with this much room; when it is full, it is freed after two further windows.
     fn write_with(room: usize) -> (tempfile::TempDir, Vec<i64>) {
         let folder = tempfile::tempdir().expect("a folder");
         let mut writer = Writer::open(folder.path(), Options::default()).expect("opened");
@@ -406,7 +406,7 @@ mod tests {
         unnamed
     }
 
-    /// Keeps names on a disk with so much room, which is freed after the first failure, and returns how often it failed.
+    /// Keeps names on a disk with this much room, which is freed after the first failure, and returns how often it failed.
     fn keep_names_with(room: usize) -> usize {
         let folder = tempfile::tempdir().expect("a folder");
         let mut writer = Writer::open(folder.path(), Options::default()).expect("opened");

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use flamelet_profile::{NamedLine, Profile, ProfileBuilder};
 use flamelet_store::{Options, Writer};
 
-/// Counts the bytes that are allocated, and how many were at the most.
+/// Counts the bytes that are allocated, and the maximum of that.
 struct Counting;
 
 static LIVE: AtomicUsize = AtomicUsize::new(0);

@@ -128,7 +128,7 @@ pub fn inspect(path: &Path) -> Result<Inspection> {
 const OVERFLOWS: [&[u8]; 3] =
     [b"panic_const_add_overflow", b"panic_const_sub_overflow", b"panic_const_mul_overflow"];
 
-/// Returns whether the Rust program at `path` checks its arithmetic for overflow. Symbols tell, so a stripped one does not.
+/// Returns whether the Rust program at `path` checks its arithmetic for overflow. The answer comes from its symbols, so a stripped program is never reported.
 pub fn has_overflow_checks(path: &Path) -> Result<bool> {
     let image = Image::new(Bytes::open(path)?, Limits::default().memory);
     let file = elf::parse(&image).map_err(|error| error.in_file(path))?;

@@ -138,7 +138,7 @@ impl Image {
     }
 
     /// Returns this image mapped at `start..end` from `file_offset` on, as given by a line of `/proc/PID/maps` or an
-    /// mmap event. `None` when no segment of the file lies there.
+    /// mmap event. `None` when no segment of the file is there.
     pub fn module(&self, start: u64, end: u64, file_offset: u64, name: &str) -> Option<Module> {
         let loaded = |segment: &&Segment| {
             let page_start = segment.offset & !0xfff;

@@ -15,11 +15,11 @@ pub enum End {
 pub enum Reason {
     /// There was no room for more frames.
     Full,
-    /// The last address lies in no known module: generated code, or a library loaded just now.
+    /// The last address is in no known module: generated code, or a library loaded just now.
     NoModule,
     /// The code of the last frame has no unwind information that a table holds.
     NoRule,
-    /// The next frame lies where memory could not be read: beyond the dump, or on another stack.
+    /// The next frame is where memory could not be read: beyond the dump, or on another stack.
     OutOfStack,
     /// The next frame would lie below this one: the stack is corrupt or the rule wrong.
     NoProgress,

@@ -1,4 +1,4 @@
-//! The rules of frames that were met before: one load instead of a search in the table.
+//! The rules of frames that were seen before: one load instead of a search in the table.
 //!
 //! The same few thousand call sites make up nearly all stacks of a program. A slot is one word that holds the
 //! address and its rule together, so that readers and writers on any thread, in any handler, see a whole pair
@@ -48,7 +48,7 @@ impl RuleCache {
         !self.slots.is_empty()
     }
 
-    /// Returns the slot of an address, and the tag that tells it from others that share the slot.
+    /// Returns the slot of an address, and the tag that distinguishes it from others that share the slot.
     #[inline(always)]
     fn place(address: u64) -> (usize, u64) {
         // Not mixed, because every frame of a walk waits for the previous one, and in most frames this is the return

@@ -97,6 +97,6 @@ mod tests {
             assert!(Table::of_trampolines(code).is_none());
         }
         let late = [&[0x90; 64][..], &arena(&PATTERNS[0], 16)].concat();
-        assert!(Table::of_trampolines(&late).is_none(), "somebody else's code, which may contain anything");
+        assert!(Table::of_trampolines(&late).is_none(), "foreign code, which may contain anything");
     }
 }

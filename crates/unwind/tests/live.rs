@@ -150,7 +150,7 @@ fn a_foreign_stack_is_read_without_a_fault() {
 fn a_foreign_stack_that_leads_nowhere_is_truncated() {
     extern "C" fn on_the_other_stack() {
         SEEN.set(Some(unwind()));
-        // SAFETY: goes on where the context was saved. This function must not return: there is nowhere to go.
+        // SAFETY: continues where the context was saved. This function must not return: there is nowhere to go.
         unsafe { libc::setcontext(BACK.get()) };
     }
     const NOWHERE: u64 = 0x1234_5678_9abc;

@@ -99,7 +99,7 @@ pub(crate) struct Shaped {
     pub(crate) notes: Vec<String>,
     weighed: Mutex<HashMap<usize, Arc<Weighed>>>,
     pub(crate) owners: Arc<Owners>,
-    /// The profile with the frames that it marks to be dropped and the owners of those, once the summary was asked for.
+    /// The profile with the frames that it marks to be dropped and the owners of those, once the summary was requested.
     whole: OnceLock<(Arc<Profile>, Arc<Owners>)>,
     trees: Recent<TreeKey, Tree>,
 }
@@ -352,7 +352,7 @@ impl Shaped {
         weighed.weights.is_diff().then(|| weighed.changed.get_or_init(compare))
     }
 
-    /// Returns the tree that a request asks for.
+    /// Returns the tree for a request.
     pub(crate) fn tree(&self, weighed: &Weighed, query: &Query) -> Result<Tree, Error> {
         let (function, opened) = (query.function.clone(), query.opened.clone());
         let key = (weighed.sample_type, query.is_callers, function, query.is_unfolded, opened);

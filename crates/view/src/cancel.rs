@@ -3,7 +3,7 @@
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Tells a capture that it is no longer wanted, because the connection that asked for it has closed.
+/// Tells a capture that it is no longer wanted, because the connection that requested it has closed.
 #[derive(Debug, Default)]
 pub struct CancelToken {
     is_cancelled: Mutex<bool>,

@@ -1,6 +1,6 @@
 //! The web viewer: a page that shows any profile, and the server behind it.
 //!
-//! The layout is computed in Rust: the page asks for the boxes of its viewport and draws them on a canvas. The page
+//! The layout is computed in Rust: the page requests the boxes of its viewport and draws them on a canvas. The page
 //! is the same one that [`page::html`](flamelet_report::page::html) writes to a file; its source is `ui/`, and this
 //! crate alone is enough to serve it.
 //!
@@ -16,7 +16,7 @@
 //! not have. It refuses requests for any `Host` name that is not its own, so that a page on the internet cannot read
 //! a profile by DNS rebinding. No request names a file: profiles have ids that this crate assigned. Source files are
 //! shown only with [`Source::with_code`], and of those that a profile names only the ones that its own binary
-//! confirms or that are below the source path; beyond loopback, none unless asked for. The page may run its own
+//! confirms or that are below the source path; beyond loopback, none unless requested. The page may run its own
 //! script and load from its own server, nothing else, and names in a profile are only ever treated as text.
 //! [`router`] alone checks neither host names nor a token: the service that mounts it decides who has access.
 //!

@@ -189,7 +189,7 @@ mod tests {
         look_at(&cache, 0);
         let (profile, all) = (cache.source.shelved()[0].byte_size(), memory.bytes());
         assert!(all > profile && memory.rest(Instant::now()), "{all}");
-        assert_eq!(memory.bytes(), all, "somebody has just looked");
+        assert_eq!(memory.bytes(), all, "it was just used");
         assert!(memory.rest(Instant::now() + FORGET));
         assert_eq!(memory.bytes(), profile, "what can be worked out again is gone");
         look_at(&cache, 0);

@@ -20,7 +20,7 @@ pub struct Course {
 }
 
 impl Course {
-    /// Returns the course of `values`, each with its time in milliseconds, from `from` to `to` in so many parts.
+    /// Returns the course of `values`, each with its time in milliseconds, from `from` to `to` in this many parts.
     pub fn new((from, to): (i64, i64), parts: usize, values: impl IntoIterator<Item = (i64, i64)>) -> Self {
         let mut course = Self { from, to, values: vec![0; parts.clamp(1, MOST_POINTS)] };
         values.into_iter().for_each(|(time, value)| course.add(time, value));
@@ -40,13 +40,13 @@ impl Course {
 
 /// Reads the past. The viewer has neither a store nor an HTTP client; its caller provides them.
 pub trait Past: Send + Sync {
-    /// Returns the whole course, in about so many parts.
+    /// Returns the whole course, in about this many parts.
     fn course(&self, parts: usize) -> Result<Course, Error>;
 
     /// Returns the profile between two moments, in milliseconds since 1970.
     fn range(&self, from: i64, to: i64) -> Result<Taken, Error>;
 
-    /// Returns the services to choose from; none if the past is of one service.
+    /// Returns the services to choose from; none if the past has one service.
     fn services(&self) -> Result<Vec<String>, Error> {
         Ok(Vec::new())
     }
@@ -64,7 +64,7 @@ pub trait Past: Send + Sync {
 pub(crate) struct RangeId {
     pub(crate) from: i64,
     pub(crate) to: i64,
-    /// Empty if the past is of one service.
+    /// Empty if the past has one service.
     pub(crate) service: String,
 }
 

@@ -17,7 +17,7 @@ pub(crate) fn difference(new: &Profile, base: &Profile) -> Result<Profile, Error
     merge(&[new, &base]).map_err(|error| Error::invalid(format!("cannot compare these profiles: {error}")))
 }
 
-/// Applies what `key` asks for, with filters in the order in which they were added. Returns notes for the user too.
+/// Applies the options of `key`, with filters in the order in which they were added. Returns notes for the user too.
 pub(crate) fn shape(mut profile: Profile, key: &ShapeKey) -> Result<(Profile, Vec<String>), Error> {
     let mut notes = Vec::new();
     if let Some(span) = &key.time {

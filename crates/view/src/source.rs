@@ -267,7 +267,7 @@ impl Source {
         self.past.is_some()
     }
 
-    /// Returns the services whose past can be shown; none if it is of one.
+    /// Returns the services whose past can be shown; none if there is only one.
     pub(crate) fn services(&self) -> Result<Vec<String>, Error> {
         self.past.as_ref().map_or(Ok(Vec::new()), |past| past.services())
     }

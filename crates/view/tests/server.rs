@@ -162,7 +162,7 @@ fn tables_and_searches_answer() {
     let graph = json(address, "/api/graph");
     assert_eq!(graph["nodes"].as_array().unwrap().len(), 5);
     assert_eq!(get(address, "/api/timeline").0, 404);
-    assert_eq!(get(address, "/api/code?fn=a").0, 404, "source is off unless asked for");
+    assert_eq!(get(address, "/api/code?fn=a").0, 404, "source is off by default");
 }
 
 #[test]

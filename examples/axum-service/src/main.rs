@@ -74,7 +74,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 const USAGE: &str = "usage: axum-service [--listen ADDRESS:PORT] [--busy] [--history FOLDER [--window SECONDS]]\n\
                      --listen   where to listen (127.0.0.1:3000; port 0 for a free one)\n\
                      --busy     work all the time, so that there is something to see without requests\n\
-                     --history  keep CPU samples in this folder, so that the past can be asked for\n\
+                     --history  keep CPU samples in this folder, so that the past can be profiled\n\
                      --window   the length of its windows in seconds (10)";
 
 /// The command line.

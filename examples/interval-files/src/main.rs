@@ -15,7 +15,7 @@ const INTERVAL_SECONDS: u64 = 5;
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let Some(folder) = arguments.next() else {
-        eprintln!("usage: interval-files FOLDER [SECONDS]   (run for so long, 30 s by default)");
+        eprintln!("usage: interval-files FOLDER [SECONDS]   (how long to run, 30 s by default)");
         std::process::exit(2);
     };
     let seconds = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(30);

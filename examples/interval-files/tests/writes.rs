@@ -16,7 +16,7 @@ fn the_last_window_is_written_when_the_service_ends() {
         times
     };
     let profiles = times("profile-interval-files-", ".pb.gz");
-    // One, unless the machine stood still so long that a window ended before.
+    // One, unless the machine was stopped long enough for a window to end before.
     assert!(!profiles.is_empty(), "{names:?}");
     assert_eq!(profiles, times("flamegraph-interval-files-", ".svg"), "each with its picture");
     assert_eq!(names.len(), 2 * profiles.len(), "{names:?}");

@@ -175,7 +175,7 @@ fn a_bucket_that_cannot_be_used_is_refused_with_one_line() {
     for (endpoint, arguments, words) in [
         (&*nobody, &["top", STORE, "--from", "-1h"][..], "s3://profiles/fleet/eu"),
         (&*nobody, &read_only, "s3://profiles/fleet/eu"),
-        // An address for documents, which nobody has.
+        // An address that is reserved for documentation.
         ("http://192.0.2.1:9000", &read_only, "AWS_ALLOW_HTTP"),
         (&*nobody, &["collect", "--store", "s3:///x"], "write it as s3://BUCKET/PREFIX"),
         (&*nobody, &["collect", "--store", "ftp://x/y"], "write it as s3://BUCKET/PREFIX"),

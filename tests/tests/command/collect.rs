@@ -19,7 +19,7 @@ pub(crate) fn now() -> i64 {
     i64::try_from(since.as_nanos()).expect("not far in the future")
 }
 
-/// A pprof file: one function with so many samples of 10 ms.
+/// A pprof file: one function with this many samples of 10 ms.
 pub(crate) fn profile(time: i64, function: &str, samples: i64) -> Vec<u8> {
     let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
     builder.set_period("cpu", "nanoseconds", 10_000_000);
@@ -348,7 +348,7 @@ fn nothing_acknowledged_is_lost_when_it_is_killed() {
     assert_eq!(samples(path, "checkout"), found, "a restart changes nothing");
 }
 
-/// An API server that lists one pod, to whoever brings the token.
+/// An API server that lists one pod, to whoever has the token.
 fn api_server(target: &str, token: &'static str) -> String {
     let port = target.rsplit_once(':').expect("a port").1;
     let list = json!({ "metadata": {}, "items": [{

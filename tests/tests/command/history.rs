@@ -14,7 +14,7 @@ fn now() -> i64 {
     i64::try_from(since.as_nanos()).expect("not far in the future")
 }
 
-/// A window of ten seconds that began `minutes` ago, with so many samples in one function.
+/// A window of ten seconds that began `minutes` ago, with this many samples in one function.
 fn window(minutes: i64, function: &str, samples: i64) -> Profile {
     let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
     let frames = [builder.named_frame(function), builder.named_frame("main")];

@@ -12,7 +12,7 @@ use flamelet_tests::wire::ProfileFile;
 
 const SECRET: &str = "the-secret-of-another-folder";
 
-/// A folder with a profile, a source file and a hostile profile; a link leads from it to a secret beside it.
+/// A folder with a profile, a source file and a hostile profile; a link leads from it to a secret next to it.
 fn folder() -> PathBuf {
     let above = profiles::scratch().join("mcp");
     let folder = above.join("allowed");

@@ -94,7 +94,7 @@ fn a_refusal_is_shown_in_one_line() {
     assert_eq!(nowhere.status, Some(2));
 }
 
-/// A history of three minutes, with windows of the heap besides those of CPU time.
+/// A history of three minutes, with windows of the heap in addition to those of CPU time.
 fn history() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let mut writer = Writer::open(folder.path(), Options::default()).expect("a writer");

@@ -13,7 +13,7 @@ fn profile(function: &str) -> Vec<u8> {
     let frame = builder.named_frame(function);
     let stack = builder.stack(&[frame]);
     builder.sample(stack, LabelSetId::EMPTY, &[1, 10_000_000]);
-    // The same for all, so that all are of one hour: services are counted by hour.
+    // The same for all, so that all belong to one hour: services are counted by hour.
     static TIME: std::sync::OnceLock<i64> = std::sync::OnceLock::new();
     builder.header_mut().time_nanos = *TIME.get_or_init(|| now() - 60 * SECOND);
     let mut bytes = Vec::new();
@@ -40,7 +40,7 @@ fn ingest(collector: &Collector, service: &str, token: &str, tenant: &str) -> (u
     (status, String::from_utf8_lossy(&body).into_owned())
 }
 
-/// Returns the status and the services that somebody sees.
+/// Returns the status and the services that a token gives access to.
 fn services(collector: &Collector, token: &str, tenant: &str) -> (u16, String) {
     let (status, body) = collector.send(&head("GET /", token, tenant), b"");
     let list = String::from_utf8_lossy(&body).into_owned();

@@ -18,7 +18,7 @@ fn refused(name: &str, bytes: Vec<u8>) {
     assert_refused(&with_little_memory(["top".as_ref(), path.as_os_str()]), &path);
 }
 
-/// The profile's bytes with one more top-level field behind them.
+/// The profile's bytes with one more top-level field after them.
 fn with_field(file: ProfileFile, field: u64, message: &Message) -> Vec<u8> {
     let mut extra = Message::default();
     extra.message(field, message);

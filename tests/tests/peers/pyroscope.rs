@@ -16,7 +16,7 @@ use super::{DEADLINE, peer, stacks};
 
 const CPU: &str = "process_cpu:cpu:nanoseconds:cpu:nanoseconds";
 
-/// A server of somebody's, which ends with the test.
+/// A server of another project, which ends with the test.
 struct Server {
     child: Child,
     url: String,
@@ -32,7 +32,7 @@ impl Drop for Server {
 /// Starts Pyroscope with an empty folder. Returns `None` if it is not built.
 fn pyroscope(folder: &Path) -> Option<Server> {
     let program = peer("pyroscope")?;
-    // Somebody else may take one of its ports before it does.
+    // Another process may take one of its ports first.
     let server = (0..5).find_map(|turn| start(&program, &folder.join(turn.to_string())));
     Some(server.expect("Pyroscope becomes ready"))
 }

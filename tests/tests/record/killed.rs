@@ -124,7 +124,7 @@ fn failures_after_a_kill(mode: &Mode, place: &Place) -> Option<String> {
     recorder.kill().expect("our own child");
     recorder.wait().expect("our own child");
     let before = place.rounds();
-    assert!(within_a_minute(|| place.rounds() > before + 5), "{}: it stands still", mode.name);
+    assert!(within_a_minute(|| place.rounds() > before + 5), "{}: it does not run", mode.name);
     std::fs::write(place.file("stop"), "").expect("our own folder");
     assert!(within_a_minute(|| place.result().is_some()), "{}: it does not end", mode.name);
     place.result()

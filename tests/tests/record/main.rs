@@ -247,11 +247,11 @@ fn cargo_flamelet_builds_and_records_the_right_binary_with_names_and_lines() {
         let mut cargo = Command::new(flamelet().with_file_name("cargo-flamelet"));
         cargo.arg("flamelet").args(words).args(["--record", "-o", "--record", text(&out), "--", "slow"]);
         cargo.current_dir(&project).env("CARGO_TARGET_DIR", project.join("target")).stdin(Stdio::null());
-        let answer = cargo.output().expect("it stands beside the command");
+        let answer = cargo.output().expect("it is next to the command");
         let errors = String::from_utf8_lossy(&answer.stderr);
         assert_eq!(answer.status.code(), Some(status), "{words:?}: {errors}");
         let top = run_flamelet(["top", "--granularity", "lines", text(&out)]);
         assert!(top.stdout.contains(function) && top.stdout.contains(line), "{words:?}: {top:?}\n{errors}");
     }
-    assert!(project.join("target/quick-release/busy").exists(), "the profile that was asked for");
+    assert!(project.join("target/quick-release/busy").exists(), "the requested profile");
 }

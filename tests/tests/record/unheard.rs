@@ -26,7 +26,7 @@ fn a_closed_pipe_costs_no_recording() {
         return;
     }
     let folder = folder("pipe");
-    // Not every user may see blocked time; with it, there are more messages that nobody reads.
+    // Not every user may see blocked time; with it, there are more messages that are not read.
     let off_cpu = run_flamelet(["record", "--off-cpu", "-o", "probe.pb.gz", "--", "true"]).status == Some(0);
     let repeated: &[&str] = match off_cpu {
         true => &["--repeat", "2", "--off-cpu", "-o", "repeated.svg"],
@@ -57,9 +57,9 @@ fn what_is_refused_keeps_its_status() {
         assert_eq!(status.code(), Some(2), "{words:?}");
     }
     let cargo = flamelet().with_file_name("cargo-flamelet");
-    let refused = command(&cargo).arg("fly").stderr(without_reader()).status().expect("it stands beside");
+    let refused = command(&cargo).arg("fly").stderr(without_reader()).status().expect("it is in the same folder");
     assert_eq!(refused.code(), Some(2));
-    let helped = command(&cargo).arg("help").stdout(without_reader()).status().expect("it stands beside");
+    let helped = command(&cargo).arg("help").stdout(without_reader()).status().expect("it is in the same folder");
     assert_eq!(helped.code(), Some(0));
 }
 

@@ -1,4 +1,4 @@
-//! Heap profiles name the function that asked for memory and not the allocator, here and in Go's pprof.
+//! Heap profiles name the function that allocated and not the allocator, here and in Go's pprof.
 
 use flamelet_tests::compare::Duel;
 use flamelet_tests::programs::run_flamelet;

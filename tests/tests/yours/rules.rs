@@ -63,7 +63,7 @@ fn rules_about_time_speak_about_the_programs_that_they_are_for() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// System calls are told apart by the kernel's frames.
+/// System calls are distinguished by the kernel's frames.
 #[test]
 fn rules_about_the_kernel_speak_about_the_programs_that_they_are_for() {
     let is_skipped = |file: &str| {

@@ -45,7 +45,7 @@ fn main() {
 }
 "#;
 
-/// A crate with some work of its own, and a trait of its own for somebody else's type.
+/// A crate with some work of its own, and a trait of its own for a foreign type.
 fn library(function: &str, seed: u64) -> String {
     format!(
         r"

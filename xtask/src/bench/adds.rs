@@ -76,7 +76,7 @@ fn cargo(verb: &str, features: &[&str]) -> Command {
 fn crates(features: &[&str]) -> Result<BTreeSet<String>, Failure> {
     let mut tree = cargo("tree", features);
     let tree = run::output(tree.args(["--edges", "normal,build", "--prefix", "none", "--format", "{p}"]))?;
-    // Those of the repository have their path behind their version.
+    // Those of the repository have their path after their version.
     let others = tree.lines().filter(|line| !line.contains('/'));
     Ok(others.map(|line| line.trim_end_matches(" (*)").to_owned()).collect())
 }

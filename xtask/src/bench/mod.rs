@@ -120,7 +120,7 @@ fn build_apart(package: &str, arguments: &[&str]) -> Result<std::path::PathBuf, 
     Ok(target.join("release").join(package))
 }
 
-/// Writes a seeded profile of so many unique stacks.
+/// Writes a seeded profile of this many unique stacks.
 fn generate(stacks: usize) -> Result<std::path::PathBuf, Failure> {
     let path = folder()?.join(format!("stacks-{stacks}.pb"));
     let generator = build_peer("bench-generate")?;

@@ -1,5 +1,5 @@
 //! Checks that the library changes nothing for the service that links it: Cargo unites the features that all crates of a
-//! program ask of a dependency, so a feature that we ask for is on for everybody.
+//! program ask of a dependency, so a feature that we turn on is on for the whole program.
 
 use crate::{Failure, Outcome, run, workspace};
 
@@ -10,7 +10,7 @@ const CHOICES: &[(&str, &[&str])] = &[
     ("tokio", &["tracing", "full", "test-util"]),
 ];
 
-/// Looks at what `flamelet` asks for with all its features.
+/// Looks at what `flamelet` requires with all its features.
 pub(super) fn check() -> Outcome {
     let mut cargo = workspace::cargo();
     cargo.args(["tree", "--locked", "--package", "flamelet", "--all-features", "--edges", "normal"]);

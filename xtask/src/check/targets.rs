@@ -1,4 +1,4 @@
-//! Checks that crates compile for the other machines whose standard library is there or can be downloaded: those that
+//! Checks that crates compile for the other machines whose standard library is installed or can be downloaded: those that
 //! services link everywhere, and the command on macOS.
 //!
 //! Nothing is linked or run: this is a type check. C sources of dependencies are not compiled either, because that needs the

@@ -63,7 +63,7 @@ fn architecture(target: &str) -> Result<&'static str, Failure> {
     }
 }
 
-/// Returns the newest version of the C library that a program asks for.
+/// Returns the newest version of the C library that a program requires.
 fn needed_libc(program: &Path) -> Result<String, Failure> {
     let symbols = run::output(Command::new("objdump").arg("-T").arg(program))?;
     let newest = newest_libc(&symbols);

@@ -43,7 +43,7 @@ pub(super) fn notices(metadata: &Value, root: &str) -> Result<String, Failure> {
     Ok(all)
 }
 
-/// Returns the files with licences beside a manifest, sorted.
+/// Returns the files with licences next to a manifest, sorted.
 fn licence_files(manifest: &Path) -> Vec<PathBuf> {
     let folder = manifest.parent().unwrap_or(manifest);
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();

@@ -42,7 +42,7 @@ pub(super) fn check(tally: &mut Tally) -> Outcome {
 /// Packages the crates and the programs, and tries each package in an empty folder.
 pub(super) fn make_release(_: &mut Tally) -> Outcome {
     dist::gate(&programs())?;
-    // They are of the last commit: the next run must not take them for its own.
+    // They belong to the last commit: the next run must not take them for its own.
     remove(&programs())
 }
 

@@ -3,7 +3,7 @@
 use axum::Router;
 
 pub(crate) fn run(service: impl Future<Output = ()>) {
-    // Its server listens at a free port: nobody is connected, as on most days.
+    // Its server listens at a free port: no client is connected, as on most days.
     console_subscriber::ConsoleLayer::builder().server_addr(([127, 0, 0, 1], 0)).init();
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder.worker_threads(2).enable_all().build().expect("a runtime").block_on(service);

@@ -1,4 +1,4 @@
-//! Nobody watches.
+//! Nothing watches.
 
 use axum::Router;
 

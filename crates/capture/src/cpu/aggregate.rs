@@ -108,7 +108,7 @@ pub(crate) struct Aggregate {
 
 impl Aggregate {
     /// Adds a sample. Storage stays at about `budget` bytes: once half of it is used the timeline is dropped, and
-    /// when it is full only existing rows go on counting.
+    /// when it is full only existing rows continue to count.
     pub(crate) fn add(&mut self, sample: &Incoming<'_>, keep_moment: bool, budget: usize) {
         let is_full = self.byte_size() > budget;
         let row = if is_full { self.known_row(sample) } else { Some(self.row(sample)) };

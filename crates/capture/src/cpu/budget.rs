@@ -28,7 +28,7 @@ pub(super) struct Totals {
 /// What can still be changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Room {
-    /// Whether the frequency can be lowered, or is already below what was asked for.
+    /// Whether the frequency can be lowered, or is already below the requested one.
     pub(super) samples_less: bool,
     pub(super) samples_more: bool,
     /// Whether looks can be made rarer, or are already rarer than they should be.

@@ -1,4 +1,4 @@
-//! Whether intervals cover the truth: simulated captures at several rates, beside a kernel that looks at its ticks.
+//! Whether intervals cover the truth: simulated captures at several rates, with a kernel that checks timers at its ticks.
 
 use super::aggregate::{Incoming, ThreadKey};
 use super::options::Options;
@@ -108,7 +108,7 @@ fn intervals_cover_the_truth_at_every_rate() {
     }
 }
 
-/// Ticks counted as observations, as once: the simulation can tell.
+/// Ticks counted as observations, as once: the simulation is sensitive enough.
 #[test]
 fn ticks_counted_as_observations_cover_too_little() {
     let case = Case { frequency: 1000, threads: 1, processes: 1, share: 0.4 };

@@ -37,7 +37,7 @@ pub(super) struct Read {
 impl KernelRing {
     pub(super) fn map(event: BorrowedFd<'_>) -> io::Result<Self> {
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: asks for a constant of the system.
+        // SAFETY: reads a constant of the system.
         let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
         // SAFETY: maps new memory at a place of the kernel's choice.
         let pages = unsafe {

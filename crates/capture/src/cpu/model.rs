@@ -2,7 +2,7 @@
 //!
 //! A step is an atomic operation. Before each step the running thread decides which thread is next; [`explore`]
 //! repeats the run until every decision was made in every way, except for runs with more than [`PREEMPTIONS`]
-//! switches away from a thread that could go on (what goes wrong at all goes wrong with few of them).
+//! switches away from a thread that could continue (what goes wrong at all goes wrong with few of them).
 //!
 //! The steps have one order for all threads, so the effects of weaker memory do not show in the values. They show in
 //! the clocks: each thread has a vector clock, which travels with release and acquire as C++ and Rust define it. When
@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, atomic};
 
-/// The most switches away from a thread that could go on, in one run.
+/// The most switches away from a thread that could continue, in one run.
 const PREEMPTIONS: usize = 3;
 /// A run with more steps than this goes in a circle.
 const LONGEST_RUN: usize = 2_000;

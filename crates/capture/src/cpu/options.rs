@@ -3,7 +3,7 @@
 use crate::{Error, ErrorKind, Result};
 use std::time::Duration;
 
-/// The highest frequency that can be asked for, in hertz.
+/// The highest frequency, in hertz.
 pub const MAX_FREQUENCY: u32 = 10_000;
 
 /// What takes the samples.
@@ -94,10 +94,10 @@ pub struct Options {
     /// What interrupts a thread. With several readers at a time the first one's choice counts.
     pub signal: Signal,
     /// The deepest stack that is kept; deeper ones keep their leaf side and count as truncated. While there are other
-    /// readers it cannot exceed what they asked for; the profile says so.
+    /// readers it cannot exceed what they requested; the profile says so.
     pub max_depth: usize,
     /// How many samples can wait to be collected (every 5 to 250 ms). Beyond that they are counted as lost. While
-    /// there are other readers it cannot exceed what they asked for.
+    /// there are other readers it cannot exceed what they requested.
     pub buffered_samples: usize,
     /// The memory that the samples of one reader may take, in bytes. Once half of it is used there is no timeline.
     /// When it is full, known stacks are still counted, and others count as lost. The profile says so.

@@ -72,7 +72,7 @@ struct Stock {
     end: u32,
     /// The frames that a slot holds.
     depth: usize,
-    /// The first free slot, and in the upper half a count that tells this list from an earlier one that looks the
+    /// The first free slot, and in the upper half a count that distinguishes this list from an earlier one that looks the
     /// same.
     free: AtomicU64,
 }
@@ -119,7 +119,7 @@ impl Stock {
     fn front(&self, index: u32) -> *mut Front {
         debug_assert!((self.first..self.end).contains(&index));
         let offset = (index - self.first) as usize * Self::stride(self.depth);
-        // SAFETY: the slot lies within the memory mapped for all of them.
+        // SAFETY: the slot is within the memory mapped for all of them.
         unsafe { self.memory.add(offset) }.cast()
     }
 

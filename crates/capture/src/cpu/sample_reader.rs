@@ -226,7 +226,7 @@ impl ReaderState {
     }
 
     /// Returns how many of a reader's periods `cpu_nanos` make. Remainders are laid end to end, and for each period
-    /// that they fill, the sample counts in which a random moment of it lies. So the sum is right, and every sample
+    /// that they fill, the sample counts that contains a random moment of it. So the sum is right, and every sample
     /// has a fair chance, whatever the rhythm in which threads and stacks take turns.
     fn periods_in(&mut self, cpu_nanos: u64, period: u64) -> u64 {
         let (whole, part) = (cpu_nanos / period, cpu_nanos % period);

@@ -162,8 +162,8 @@ pub(super) fn detach(reader: &Arc<SampleReader>) {
     }
 }
 
-/// Samples the calling thread from now on, if the sampler runs. Meant for the start of a thread: those that nobody
-/// announces are looked for, and may have ended by then.
+/// Samples the calling thread from now on, if the sampler runs. Meant for the start of a thread: threads
+/// that do not call this are looked for, and may have ended by then.
 pub fn thread_began() {
     let mut control = control();
     if let Some(running) = &mut control.running

@@ -37,7 +37,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Returns what was sampled so far; the capture goes on.
+    /// Returns what was sampled so far; the capture continues.
     pub fn snapshot(&self) -> Profile {
         unseen(|| {
             sampler::flush();

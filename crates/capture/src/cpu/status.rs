@@ -1,4 +1,4 @@
-//! What can be asked about the sampler.
+//! The state of the sampler, for callers.
 
 use super::options::Engine;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use std::time::Duration;
 pub struct Status {
     /// What takes the samples, while it runs.
     pub engine: Option<Engine>,
-    /// The frequency at which it runs now; 0 when it does not. Lower than what was asked for when the overhead budget
+    /// The frequency at which it runs now; 0 when it does not. Lower than the requested one when the overhead budget
     /// lowered it.
     pub frequency: u32,
     /// How often it looks for threads that started or ended; zero when it does not run. More than 100 ms when the

@@ -105,14 +105,14 @@ impl<A: GlobalAlloc> Alloc<A> {
         // SAFETY: the layout has the size of the caller's, which is not zero.
         let block = unsafe { self.plain(tracked, fill) };
         if block.is_null() && tracked != layout {
-            // There may be room for what was asked for, if not for a page.
+            // There may be room for the requested size, if not for a page.
             // SAFETY: the caller's promise.
             return unsafe { self.plain(layout, fill) };
         }
         if block.is_null() || tracker::allocated(block as usize, layout.size(), mean) || tracked == layout {
             return block;
         }
-        // It is not tracked, so it will be freed with the layout that was asked for.
+        // It is not tracked, so it will be freed with the layout of the request.
         // SAFETY: the block was allocated with this layout just now, and nothing else has it.
         unsafe { self.inner.dealloc(block, tracked) };
         // SAFETY: the caller's promise.
@@ -144,7 +144,7 @@ impl<A: GlobalAlloc> Alloc<A> {
             true => tracked_layout(layout).unwrap_or(layout),
             false => layout,
         };
-        // SAFETY: `lies_as` is the layout that the block was asked for with.
+        // SAFETY: `lies_as` is the layout with which the block was requested.
         unsafe { self.inner.dealloc(block, lies_as) };
     }
 
@@ -228,9 +228,9 @@ fn may_be_tracked(block: *mut u8, layout: Layout) -> bool {
     ((block as usize).is_multiple_of(PAGE) || layout.size() >= LARGE) && live::may_contain(block as usize)
 }
 
-// SAFETY: every block comes from the inner allocator, with the size that was asked for and at least the
-// alignment, and goes back to it with the layout it was asked for with: the live table remembers which blocks
-// were asked for with a larger alignment. Nothing here unwinds.
+// SAFETY: every block comes from the inner allocator, with the requested size and at least the requested
+// alignment, and goes back to it with the layout it was requested with: the live table remembers which blocks
+// were requested with a larger alignment. Nothing here unwinds.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Alloc<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

@@ -1,11 +1,11 @@
 //! C's allocation functions, around those of the GNU C library: a program that defines them as its own sees what C code
 //! allocates, and what Rust does, because the system's allocator calls them too.
 //!
-//! Unlike [`Alloc`](super::Alloc), a free knows no size. Every sampled block lies at the start of a page, also the largest,
+//! Unlike [`Alloc`](super::Alloc), a free knows no size. Every sampled block is at the start of a page, also the largest,
 //! and goes back to the C library like any other.
 //!
 //! A block's size in a [`budget`] is the one that the C library gave it, which may be larger than the one
-//! that was asked for.
+//! that was requested.
 
 use super::thread::{self, PAGE};
 use super::{budget, live, tracker};
@@ -90,7 +90,7 @@ impl Wanted {
         // SAFETY: the alignment is a power of two.
         let block = unsafe { __libc_memalign(self.alignment.max(PAGE), self.size.max(PAGE)) };
         if block.is_null() {
-            // There may be room for what was asked for, if not for a page.
+            // There may be room for the requested size, if not for a page.
             return self.plain();
         }
         if self.is_zeroed {

@@ -28,7 +28,7 @@ pub(super) struct NewFile<'a> {
 }
 
 impl<'a> NewFile<'a> {
-    /// Creates a file beside `path`, and the folder if it is missing.
+    /// Creates a file next to `path`, and the folder if it is missing.
     pub(super) fn create(path: &'a Path) -> io::Result<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         if !std::fs::metadata(path).map_or(true, |metadata| metadata.is_file()) {

@@ -211,7 +211,7 @@ impl LiveTable {
     }
 }
 
-/// Returns the head of the free list after a change: the count tells it from an equal earlier head.
+/// Returns the head of the free list after a change: the count distinguishes it from an equal earlier head.
 fn counted(old: u64, first: u32) -> u64 {
     ((old >> 32).wrapping_add(1) << 32) | u64::from(first)
 }

@@ -24,7 +24,7 @@
 //! * Values are estimates, each sample weighted by its own size; objects larger than a few times the mean are
 //!   practically all seen. `heap` profiles give the mean as their period.
 //! * Libraries that are loaded later are known to the unwinder after the next snapshot.
-//! * In the child of a `fork`, sampling goes on with a copy of the tables; the files stay the parent's.
+//! * In the child of a `fork`, sampling continues with a copy of the tables; the files stay the parent's.
 
 #![allow(unsafe_code, reason = "an allocator, and files that are written in it")]
 

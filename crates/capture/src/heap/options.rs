@@ -119,7 +119,7 @@ impl Options {
         self
     }
 
-    /// Sets a limit for this process' memory in bytes, besides those of its control groups and `RLIMIT_AS`.
+    /// Sets a limit for this process' memory in bytes, in addition to those of its control groups and `RLIMIT_AS`.
     pub fn limit(mut self, bytes: u64) -> Self {
         self.limit = Some(bytes);
         self

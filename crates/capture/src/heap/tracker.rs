@@ -32,7 +32,7 @@ pub(super) fn tracker() -> Option<&'static Tracker> {
     unsafe { TRACKER.load(Ordering::Acquire).as_ref() }
 }
 
-/// Makes the tables, unless they are there already. One thread at a time.
+/// Makes the tables, unless they already exist. One thread at a time.
 pub(super) fn install(
     capacity: Capacity,
     live: usize,
@@ -150,7 +150,7 @@ pub(super) fn ended(tracker: &Tracker, block: &Block) {
     ledger.changed(now, block.site, end);
 }
 
-/// Writes the emergency file when the inner allocator had no `size` bytes, before the caller learns of it.
+/// Writes the emergency file when the inner allocator had no `size` bytes, before the caller gets the error.
 #[cold]
 #[inline(never)]
 pub(super) fn refused(size: usize) {

@@ -231,7 +231,7 @@ fn statm() -> Option<(u64, u64)> {
     let text = cgroup::read(c"/proc/self/statm", &mut buffer);
     let mut numbers = text.split(|&byte| byte == b' ').map_while(cgroup::number);
     let pages = (numbers.next()?, numbers.next()?);
-    // SAFETY: asks for a constant of the system.
+    // SAFETY: reads a constant of the system.
     let page = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
     Some((pages.0.saturating_mul(page), pages.1.saturating_mul(page)))
 }

@@ -12,7 +12,7 @@ const OF_ONE_REQUEST: [&str; 2] = ["trace_id", "span_id"];
 /// The longest context, in words.
 pub(crate) const MAX_WORDS: usize = 1 + MAX_BYTES / 8;
 
-/// A context as tables have it: pairs of texts, each ended by a zero byte, behind a word with their length.
+/// A context as tables have it: pairs of texts, each ended by a zero byte, after a word with their length.
 pub(crate) struct ContextWords {
     words: [u64; MAX_WORDS],
     length: usize,

@@ -1,4 +1,4 @@
-//! Which system call a thread sits in, as the kernel says.
+//! Which system call a thread is in, as the kernel says.
 
 use crate::threads::Tid;
 
@@ -7,7 +7,7 @@ use crate::threads::Tid;
 pub(super) struct Call(i64);
 
 impl Call {
-    /// Returns the call that a thread of this process sits in; `None` if it runs, or the kernel does not say.
+    /// Returns the call that a thread of this process is in; `None` if it runs, or the kernel does not say.
     pub(super) fn of(thread: Tid) -> Option<Self> {
         Self::parse(&std::fs::read_to_string(format!("/proc/self/task/{thread}/syscall")).ok()?)
     }
@@ -25,7 +25,7 @@ impl Call {
     }
 }
 
-/// Returns whether a thread of this process sits in a call that waits for a file: one that was opened by a path, so no socket
+/// Returns whether a thread of this process is in a call that waits for a file: one that was opened by a path, so no socket
 /// and no pipe without a name.
 pub(super) fn is_at_file(thread: Tid) -> bool {
     let target = |file: u64| std::fs::read_link(format!("/proc/self/fd/{file}")).ok();

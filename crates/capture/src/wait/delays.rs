@@ -237,7 +237,7 @@ pub struct Rows {
 pub struct Row {
     /// Where it waited: addresses, leaf first.
     pub stack: Vec<u64>,
-    /// Where the wait was ended by somebody else; empty if that is not known.
+    /// Where another thread ended the wait; empty if unknown.
     pub other: Vec<u64>,
     /// The thread's name and labels.
     pub labels: Vec<(String, String)>,

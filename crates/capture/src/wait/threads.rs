@@ -1,4 +1,4 @@
-//! The threads that live: what each does at this moment.
+//! The live threads: what each does at this moment.
 //!
 //! State, system call and CPU time are what the kernel says. The stack is taken as the [`wall`](super::wall) clock takes it, by
 //! a signal, and last: a thread that answers it runs.
@@ -27,7 +27,7 @@ pub struct Info {
     pub name: String,
     /// Whether it runs, or waits only for a CPU.
     pub is_running: bool,
-    /// The system call that it sits in, where the kernel tells.
+    /// The system call that it is in, if the kernel reports it.
     pub call: Option<String>,
     /// The CPU time that it has used.
     pub cpu_nanos: u64,

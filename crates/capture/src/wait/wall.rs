@@ -21,14 +21,14 @@ const MOST_ASKED: usize = 16;
 /// More different stacks than this are not kept.
 const MOST_STACKS: usize = 50_000;
 
-/// A thread that did not answer, because it blocks signals for instance, is asked again after so many looks.
+/// A thread that did not answer, because it blocks signals for instance, is asked again after this many looks.
 const ASK_AGAIN_AFTER: u32 = 64;
 
-/// A thread that has not run for so many looks is then looked at once in [`STILL_EVERY`].
+/// A thread that has not run for this many looks is then looked at once in [`STILL_EVERY`].
 const STILL_LONG: u64 = 8;
 const STILL_EVERY: u64 = 4;
 
-/// Listing the threads takes no more than one part in so many of the time.
+/// Listing the threads takes at most one part in this many of the time.
 const LIST_RARELY: u64 = 250;
 
 /// A thread that used no more CPU time than this since the last look has not left its system call.
@@ -68,7 +68,7 @@ struct Seen {
     still_since: u64,
     stack: Vec<u64>,
     labels: LabelSet,
-    /// The system call that it sits in; the outer `None` if nobody has asked since it ran.
+    /// The system call that it is in; the outer `None` if it was not queried since the thread ran.
     call: Option<Option<Call>>,
     is_running: bool,
     /// The row that it was booked to, as long as nothing of that has changed.
@@ -139,7 +139,7 @@ impl WallClock {
         }
     }
 
-    /// Lists the threads, unless that takes so long that it is to wait for a later look.
+    /// Lists the threads, unless that takes too long, in which case it waits for a later look.
     fn list(&mut self) {
         let now = clock::monotonic_nanos();
         if now.saturating_sub(self.listed_at) < self.listing_nanos * LIST_RARELY {

@@ -69,7 +69,7 @@ fn take_all<T>(mode: &str, way: &str, start: impl FnOnce(&str) -> T) {
             assert_eq!(take(), signal);
         }
     }
-    // The C library tells all threads by a signal of its own, and waits for them.
+    // The C library notifies all threads by a signal of its own, and waits for them.
     // SAFETY: changes nothing.
     assert_eq!(unsafe { libc::setuid(libc::getuid()) }, 0);
     drop(profiler);
@@ -125,6 +125,6 @@ fn taker(way: &str, set: libc::sigset_t) -> Box<dyn FnMut() -> libc::c_int> {
 
 /// Ends this process by SIGALRM if it still runs then.
 fn end_after(patience: Duration) {
-    // SAFETY: only asks for a signal.
+    // SAFETY: only requests a signal.
     unsafe { libc::alarm(patience.as_secs() as libc::c_uint) };
 }

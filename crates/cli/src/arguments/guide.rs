@@ -30,7 +30,7 @@ pub(crate) const ENVIRONMENT: &[(&str, &str)] = &[
     ("DISPLAY, WAYLAND_DISPLAY", "If either is set, view, demo, pprof -http and pprof -web open a browser."),
 ];
 
-/// How wide an example may be to have its description beside it, and the width of a line.
+/// How wide an example may be to have its description next to it, and the width of a line.
 const BESIDE: usize = 42;
 const WIDEST: usize = 80;
 

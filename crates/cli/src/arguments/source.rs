@@ -49,16 +49,16 @@ pub(crate) struct FetchArgs {
 /// Which part of a history.
 #[derive(Args, Clone, Default)]
 pub(crate) struct RangeArgs {
-    /// Of a folder with a history, or a service that keeps one: from when, such as -2h or 2026-11-15T03:00:00Z
+    /// For a folder with a history, or a service that keeps one: from when, such as -2h or 2026-11-15T03:00:00Z
     #[arg(long, value_name = "TIME", value_parser = parse_moment, allow_hyphen_values = true, help_heading = "History")]
     from: Option<i64>,
     /// Until when [default: now]
     #[arg(long, value_name = "TIME", value_parser = parse_moment, allow_hyphen_values = true, help_heading = "History")]
     to: Option<i64>,
-    /// Of the folder or bucket of `flamelet collect`: which service
+    /// For the folder or bucket of `flamelet collect`: which service
     #[arg(long, value_name = "NAME", help_heading = "History")]
     service: Option<String>,
-    /// Of the folder or bucket of `flamelet collect`: which profile, such as cpu or heap [default: cpu]
+    /// For the folder or bucket of `flamelet collect`: which profile, such as cpu or heap [default: cpu]
     #[arg(long, value_name = "NAME", help_heading = "History")]
     profile: Option<String>,
 }

@@ -13,7 +13,7 @@ const NUMBERS: [(&str, &str); 4] = [
     ("invalid float literal", "not a number"),
 ];
 
-/// Prints the help that was asked for, or the error.
+/// Prints the requested help, or the error.
 pub(crate) fn explain(error: &clap::Error) -> ExitCode {
     // A closed pipe is not an error.
     let _ = match ours(&error.render().to_string()) {

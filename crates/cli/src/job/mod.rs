@@ -194,7 +194,7 @@ fn report(question: &Question, profile: Profile, ask: &Ask<'_>) -> Result<Report
     Ok(report)
 }
 
-/// Returns the options that the question needs: to tell whose code a function is takes its file.
+/// Returns the options that the question needs: the file of a function shows whose code it is.
 fn shaped<'o>(options: &'o ReportOptions, question: &Question) -> Cow<'o, ReportOptions> {
     match question {
         Question::By(..) => {

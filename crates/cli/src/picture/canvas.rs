@@ -144,7 +144,7 @@ impl Canvas {
         }
     }
 
-    /// Writes a line of text, in pixels; `y` is the line that letters stand on.
+    /// Writes a line of text, in pixels; `y` is the baseline of the letters.
     fn text(
         &mut self,
         (x, y): (f32, f32),

@@ -29,7 +29,7 @@ impl Drawing {
     }
 }
 
-/// Returns the next element, and moves `rest` behind it.
+/// Returns the next element, and moves `rest` past it.
 fn next<'s>(rest: &mut &'s str) -> Option<Element<'s>> {
     let start = rest.find('<')? + 1;
     let after = &rest[start..];

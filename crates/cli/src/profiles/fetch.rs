@@ -210,7 +210,7 @@ pub(crate) fn get(url: &ProfileUrl, options: &FetchOptions) -> Result<Vec<u8>> {
     Ok(body)
 }
 
-/// Like [`get`], for a complete URL, which is asked for as it is.
+/// Like [`get`], for a complete URL, which is requested as it is.
 pub(crate) fn get_exactly(url: &str, options: &FetchOptions) -> Result<Vec<u8>> {
     get(&ProfileUrl { url: url.to_owned(), seconds: None, insecure: false }, options)
 }
@@ -283,7 +283,7 @@ pub(crate) fn try_post(
     post_within(url, headers, body, options, MAX_ANSWER)
 }
 
-/// Like [`post`], for answers of at most so many bytes; longer ones are cut.
+/// Like [`post`], but cuts answers that are longer than this many bytes.
 fn post_within(
     url: &str,
     headers: &[(&str, &str)],
@@ -308,7 +308,7 @@ fn post_within(
     Ok(sent.and_then(|response| answer_of(response, url, most)))
 }
 
-/// Reads at most so many bytes of an answer.
+/// Reads at most this many bytes of an answer.
 fn answer_of(mut response: ureq::http::Response<ureq::Body>, url: &str, most: u64) -> Result<Answer> {
     let header = |name: &str| response.headers().get(name)?.to_str().ok().map(str::to_owned);
     let (retry_after, grpc_status) = (header("retry-after"), header("grpc-status"));

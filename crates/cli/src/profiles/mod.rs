@@ -55,7 +55,7 @@ pub(crate) enum Files {
     Any,
     /// Regular files: their names come from a folder's listing.
     Regular,
-    /// Regular files whose real path is below one of these folders: somebody else names them.
+    /// Regular files whose real path is below one of these folders: the paths come from another program.
     Below(Vec<PathBuf>),
 }
 
@@ -348,7 +348,7 @@ pub(crate) fn is_service(source: &str) -> bool {
     fetch::profile_url(source, None).is_some() && !Path::new(source).exists()
 }
 
-/// Returns whether a source is a service or a store that may be asked for a time range.
+/// Returns whether a source is a service or a store that can return a time range.
 fn has_past(source: &str) -> bool {
     is_service(source) || Stored::parse(source, 0).is_some()
 }

@@ -75,7 +75,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     job.run()
 }
 
-/// Returns the form that the output's extension asks for; SVG without an extension.
+/// Returns the form that the output's extension selects; SVG without an extension.
 fn by_extension(path: Option<&Path>) -> Result<Picture> {
     match path.and_then(output::extension) {
         Some("html" | "htm") => Ok(Picture::Html),

@@ -36,7 +36,7 @@ pub(crate) fn guide() -> Guide {
     }
 }
 
-/// Draws a picture, unless the output's extension asks for Graphviz's text or the page.
+/// Draws a picture, unless the output's extension selects Graphviz's text or the page.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let question = match args.report.output().and_then(output::extension) {
         Some("dot" | "gv") => Question::Dot,

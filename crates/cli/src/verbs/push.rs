@@ -25,7 +25,7 @@ pub(crate) struct Args {
     /// Pyroscope's
     #[arg(long, value_name = "URL")]
     to: String,
-    /// The name of the service (the label service_name); of the folder of a collector, the service to send
+    /// The name of the service (the label service_name); for the folder of a collector, the service to send
     #[arg(long, value_name = "NAME")]
     service: String,
     /// Add a label, as name=value (may be given several times)
@@ -34,7 +34,7 @@ pub(crate) struct Args {
     /// Pyroscope's tenant (the header X-Scope-OrgID)
     #[arg(long, value_name = "TENANT")]
     tenant: Option<String>,
-    /// Of a folder with a history, or of a collector: send only what is younger than this time, such as -1h
+    /// For the folder of a history or of a collector: send only what is younger than this time, such as -1h
     #[arg(long, value_name = "TIME", value_parser = history::parse_moment, allow_hyphen_values = true)]
     from: Option<i64>,
     #[command(flatten)]
@@ -186,7 +186,7 @@ fn push_collected(
     let (mut tally, mut notes) = (Tally::default(), Vec::new());
     collected::replay(folder, range, &which, options.limits, &mut |mut replayed| {
         options.symbols.apply(&mut replayed.profile, &mut notes);
-        // What the command line says comes first: receivers take so many labels.
+        // The labels of the command line come first: receivers limit how many they accept.
         let labels = [&destination.args.label[..], &replayed.labels].concat();
         tally.add(destination.send_as(&replayed.name, &labels, &replayed.profile)?);
         Ok(())

@@ -23,7 +23,7 @@ pub(crate) struct Args {
     /// crate, module, line or thread
     #[arg(long, value_name = "WHAT", value_parser = str::parse::<Grouping>)]
     by: Option<Grouping>,
-    /// Of the folder of `flamelet collect`: also show the cost of all services, at this price of a core and hour
+    /// For the folder of `flamelet collect`: also show the cost of all services, at this price of a core and hour
     #[arg(long, value_name = "PER_CORE_HOUR", value_parser = usage::parse_price)]
     price: Option<f64>,
     #[command(flatten)]

@@ -68,7 +68,7 @@ pub struct Slower {
     pub growth: f64,
     /// The change in standard deviations.
     pub sigmas: f64,
-    /// One minus the probability that chance alone makes any function of any compared deploy look so much slower.
+    /// One minus the probability that chance alone makes any function of any compared deploy look this much slower.
     pub confidence: f64,
 }
 

@@ -26,7 +26,7 @@ fn share(function: usize) -> f64 {
     weight(function) / (0..FUNCTIONS).map(weight).sum::<f64>()
 }
 
-/// Returns the profile of two versions; in the second one, `slow` costs so much more.
+/// Returns the profile of two versions; in the second one, `slow` costs this much more.
 fn service(random: &mut Random, slow: usize, factor: f64) -> Profile {
     let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
     builder.set_period("cpu", "nanoseconds", 10_000_000);
@@ -46,7 +46,7 @@ fn service(random: &mut Random, slow: usize, factor: f64) -> Profile {
         for (at, &stack) in stacks.iter().enumerate() {
             let planted = if at == slow && part >= WINDOWS { factor } else { 1.0 };
             let mean = all * share(at) * planted * (0.01 * normal(random)).exp();
-            // Of so many, Poisson's distribution is a normal one.
+            // For counts this large, Poisson's distribution is close to the normal one.
             let count = (mean + mean.sqrt() * normal(random)).round().max(0.0) as i64;
             builder.sample(stack, labels, &[count, count * 10_000_000]);
         }
@@ -85,7 +85,7 @@ fn deploys_without_a_regression_raise_no_alarm() {
     }
 }
 
-/// What the alarms rest on: without the variation between windows, the same deploys would raise many.
+/// What the alarms are based on: without the variation between windows, the same deploys would raise many.
 #[test]
 fn the_simulation_finds_a_comparison_that_is_too_bold() {
     let bold = (0..20).filter(|&number| {

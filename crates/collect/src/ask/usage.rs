@@ -30,7 +30,7 @@ pub struct Usage {
     pub cost_per_month: Option<f64>,
     /// The services, the largest first.
     pub services: Vec<ServiceUsage>,
-    /// What groups are of: `crate`, ….
+    /// What groups consist of: `crate`, ….
     pub by: Option<&'static str>,
     /// Groups across all services, the largest first.
     pub groups: Vec<GroupUsage>,

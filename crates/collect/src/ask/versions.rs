@@ -1,4 +1,4 @@
-//! Which version of a service a profile is of.
+//! Which version of a service a profile belongs to.
 
 use std::collections::{BTreeMap, HashMap};
 

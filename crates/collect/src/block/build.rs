@@ -208,7 +208,7 @@ impl Builder {
 
 /// What a row takes: the table is copied while it grows.
 const ROW: usize = 2 * size_of::<Row>();
-/// What the texts of a location take besides their bytes, and those of a frame.
+/// What the texts of a location take without their bytes, and those of a frame.
 const LOCATION_TEXTS: usize = 64;
 const FRAME: usize = size_of::<Frame>() + 96;
 

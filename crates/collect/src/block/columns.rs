@@ -25,7 +25,7 @@ use super::pages;
 /// Values of a column that are decoded at once, and what one of them takes until it is converted.
 const BATCH: usize = 4096;
 const DECODED: usize = 64;
-/// What a text takes besides its bytes.
+/// What a text takes in memory without its bytes.
 const TEXT: usize = 16;
 
 /// The values of a column.

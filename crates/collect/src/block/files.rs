@@ -303,7 +303,7 @@ mod tests {
                 }
                 let mut changed = files.clone();
                 changed[which][at] ^= [1, 0x80, 0xff][at % 3];
-                // A changed value may be as good as the right one; the checksums of the manifest tell them apart.
+                // A changed value may be as good as the right one; the checksums of the manifest distinguish them.
                 let _ = read_back(changed);
             }
         }

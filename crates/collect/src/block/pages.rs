@@ -13,7 +13,7 @@ use super::damaged::damaged;
 
 /// The largest page after unpacking; the writer begins a new one at 1 MiB, and a single value may be larger.
 const MAX_PAGE: u64 = 64 << 20;
-/// What a value of a dictionary takes in memory besides its bytes.
+/// What a value of a dictionary takes in memory without its bytes.
 const DICTIONARY_VALUE: usize = 64;
 /// What a value of a list takes while it is decoded, with its levels: one row may have all values of a column.
 const LIST_VALUE: usize = 48;
@@ -76,7 +76,7 @@ struct Page {
 }
 
 impl Page {
-    /// Reads the header at the beginning of `rest`, which then begins behind it.
+    /// Reads the header at the beginning of `rest`, which then begins after it.
     fn read(rest: &mut &[u8]) -> Result<Self> {
         let mut page = Self::default();
         each_field(rest, 0, &mut |field, number| match *field {

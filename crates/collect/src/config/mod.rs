@@ -25,7 +25,7 @@ pub struct Config {
     pub store: Option<PathBuf>,
     /// `token_file`: a file with one token a line.
     pub token_file: Option<PathBuf>,
-    /// `tenants`: without tokens, requests say by `X-Scope-OrgID` which tenant they are of.
+    /// `tenants`: without tokens, requests say by `X-Scope-OrgID` which tenant they belong to.
     pub tenants: bool,
     /// `flush`: how long after it was accepted a profile becomes part of a block, at most.
     pub flush: Option<Duration>,
@@ -263,7 +263,7 @@ scrape_configs:
                 "4:14: the URL has a name or a password",
             ),
             ("http_sd_configs:\n      - refresh_interval: 1m", "4:9: url is missing"),
-            ("dns_sd_configs:\n      - names: [a]\n        type: MX", "5:15: MX records are not asked for"),
+            ("dns_sd_configs:\n      - names: [a]\n        type: MX", "5:15: MX records are not supported"),
             ("dns_sd_configs:\n      - names: [a]\n        type: A", "4:9: port is missing"),
             ("dns_sd_configs:\n      - names: [a]\n        port: 70000", "5:15: this is not a port"),
             ("dns_sd_configs:\n      - names: ['a b']", "4:17: \"a b\" is not the name of a host"),

@@ -109,13 +109,13 @@ fn host(node: &Node) -> Read<String> {
     }
 }
 
-/// Returns which addresses are asked for; `None` for SRV records.
+/// Returns which addresses are looked up; `None` for SRV records.
 fn record_type(node: &Node) -> Read<Option<Family>> {
     match text(node)?.to_ascii_uppercase().as_str() {
         "A" => Ok(Some(Family::V4)),
         "AAAA" => Ok(Some(Family::V6)),
         "SRV" => Ok(None),
-        other => Err(node.mistake(format!("{other} records are not asked for; write SRV, A or AAAA"))),
+        other => Err(node.mistake(format!("{other} records are not supported; write SRV, A or AAAA"))),
     }
 }
 

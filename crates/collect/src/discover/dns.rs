@@ -15,7 +15,7 @@ pub(crate) struct Dns {
     pub(crate) records: Records,
 }
 
-/// What is asked for.
+/// What is looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Records {
     /// `type: SRV`.
@@ -42,7 +42,7 @@ impl Dns {
                     add_addresses(name, &outside.resolve(name)?, (family, port), &mut found)?;
                 }
                 Records::Srv => {
-                    // Somebody who does not see the question cannot answer it.
+                    // An attacker who does not see the question cannot answer it.
                     let id = RandomState::new().build_hasher().finish() as u16;
                     let bytes = outside.ask_name_server(&srv::query(name, id)?)?;
                     let records = srv::records(&bytes, id).map_err(|message| format!("{name}: {message}"))?;

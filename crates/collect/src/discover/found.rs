@@ -8,7 +8,7 @@ use crate::labels::LabelSet;
 const MAX_TARGETS: usize = 20_000;
 /// Memory of the labels of all targets of a source: a group's labels are copied to each of its targets.
 const MAX_MEMORY: u64 = 64 << 20;
-/// Memory of a label besides its texts.
+/// Memory of a label without its texts.
 const LABEL: usize = 64;
 
 pub(super) struct Found {

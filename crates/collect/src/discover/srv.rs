@@ -4,7 +4,7 @@
 const SRV: u16 = 33;
 const OPT: u16 = 41;
 const INTERNET: u16 = 1;
-/// How long an answer over UDP may be, as we tell the server (RFC 6891).
+/// The longest answer over UDP, as announced to the server (RFC 6891).
 const MAX_UDP: u16 = 4096;
 /// How often a compressed name may jump.
 const MAX_JUMPS: usize = 16;

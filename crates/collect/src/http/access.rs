@@ -8,7 +8,7 @@ use crate::collector::Refused;
 use crate::site;
 use crate::tenant::Tenant;
 
-/// The header by which a request says which tenant it is of, as Pyroscope has it.
+/// The header by which a request says which tenant it belongs to, as Pyroscope has it.
 const TENANT: &str = "x-scope-orgid";
 
 /// Who may ask and send, and for which tenant.
@@ -26,12 +26,12 @@ struct Token {
 }
 
 impl Access {
-    /// Everybody may ask and send. If `trusts_tenants`, requests say which tenant they are of.
+    /// Every client may query and send. If `trusts_tenants`, requests say which tenant they belong to.
     pub fn open(trusts_tenants: bool) -> Self {
         Self { tokens: Vec::new(), trusts_tenants }
     }
 
-    /// Reads a file with one token a line, behind the name of a tenant if it belongs to one; empty lines and those that
+    /// Reads a file with one token a line, after the name of a tenant if it belongs to one; empty lines and those that
     /// begin with `#` are left out. Each request must bring a token.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut tokens = Vec::new();
@@ -83,7 +83,7 @@ impl Access {
         own
     }
 
-    /// Returns the tenant that a request is of, `None` for none, or refuses it.
+    /// Returns the tenant of a request, `None` for none, or refuses it.
     pub(super) fn tenant_of(&self, headers: &HeaderMap) -> Result<Option<Tenant>, Refused> {
         let wanted = Some(text_of(headers, TENANT).trim()).filter(|name| !name.is_empty());
         if self.tokens.is_empty() {

@@ -139,7 +139,7 @@ fn trailers(code: u32, why: &str) -> HeaderMap {
     fields.into_iter().map(|(name, value)| (header::HeaderName::from_static(name), value)).collect()
 }
 
-/// A message and the trailers behind it.
+/// A message and the trailers after it.
 struct Trailed {
     message: Option<Bytes>,
     trailers: Option<HeaderMap>,

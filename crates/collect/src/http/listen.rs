@@ -1,4 +1,4 @@
-//! Accepts connections: a limited number, and none that waits forever to be told what is asked.
+//! Accepts connections: a limited number, and none that waits forever for its request.
 
 use std::sync::Arc;
 use std::time::Duration;

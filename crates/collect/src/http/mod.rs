@@ -132,7 +132,7 @@ async fn answered(
     answer.unwrap_or_else(|_| Err(Refused::new(500, "the collector failed (a bug in flamelet)")))
 }
 
-/// Checks who asks, and reads the body up to the cap. Returns also the tenant that the call is of.
+/// Checks who asks, and reads the body up to the cap. Also returns the tenant of the call.
 async fn admitted(server: &Server, request: Request) -> Result<(Call, Option<Tenant>), Refused> {
     let (parts, body) = request.into_parts();
     let path = parts.uri.path().to_owned();
@@ -170,7 +170,7 @@ fn is_own_host(host: &str) -> bool {
     name.is_empty() || is_local || name.parse::<std::net::IpAddr>().is_ok()
 }
 
-/// Refuses what pages of other sites request, except that somebody follows a link to a page.
+/// Refuses the requests of other sites' pages, except for links to a page that a user follows.
 fn check_site(method: &Method, path: &str, headers: &HeaderMap) -> Result<(), Refused> {
     match is_of_another_site(headers) && !site::is_visit(method, path, headers) {
         true => Err(Refused::new(403, "requests from pages of other sites are refused")),

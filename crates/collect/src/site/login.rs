@@ -1,4 +1,4 @@
-//! How a browser brings a token: once in the address, then in a cookie.
+//! How a browser sends a token: once in the address, then in a cookie.
 
 use axum::body::Body;
 use axum::http::header::{COOKIE, HOST, LOCATION, SET_COOKIE};
@@ -10,7 +10,7 @@ use super::VIEWER;
 /// What a browser shows.
 const PAGES: [&str; 2] = ["/", VIEWER];
 
-/// Returns whether somebody follows a link to a page.
+/// Returns whether a user follows a link to a page.
 pub(crate) fn is_visit(method: &Method, path: &str, headers: &HeaderMap) -> bool {
     let navigates = headers.get("sec-fetch-mode").is_some_and(|mode| mode == "navigate");
     method == Method::GET && navigates && PAGES.contains(&path)

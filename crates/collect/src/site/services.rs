@@ -45,7 +45,7 @@ pub(crate) fn services(reader: &Reader, from: Option<&str>, now: i64, has_viewer
     let total = |course: &Course| course.values.iter().fold(0i64, |sum, value| sum.saturating_add(*value));
     rows.sort_by(|a, b| total(&b.1).cmp(&total(&a.1)).then_with(|| a.0.cmp(&b.0)));
     let first = rows.iter().filter_map(|(_, course)| first_time(course)).min();
-    // Before the first profile there was nobody to measure.
+    // Before the first profile there was nothing to measure.
     let wall = first.map_or(1, |first| (span.1 / MILLISECOND).saturating_sub(first).max(1));
     let mut html = head(from);
     for (service, course) in &rows {

@@ -88,7 +88,7 @@ fn rows(text: &str) -> Result<Vec<Row>, Mistake> {
     Ok(rows)
 }
 
-/// Cuts off a comment: `#` at the beginning or behind a space, outside quotes.
+/// Cuts off a comment: `#` at the beginning or after a space, outside quotes.
 fn without_comment(text: &str) -> &str {
     let mut quote = None;
     let mut before = ' ';

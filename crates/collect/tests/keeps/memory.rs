@@ -37,10 +37,10 @@ pub(crate) enum Fault {
 struct Plan {
     /// Calls until something happens.
     countdown: Option<(u64, Option<Fault>)>,
-    /// What happens besides, right before.
+    /// What else happens, right before.
     hook: Option<Hook>,
     is_dead: bool,
-    /// Listings are as they were so many changes ago.
+    /// Listings are as they were this many changes ago.
     staleness: usize,
     /// Called after each change.
     observer: Option<Arc<dyn Fn() + Send + Sync>>,

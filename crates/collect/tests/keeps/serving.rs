@@ -44,7 +44,7 @@ fn slow_senders_do_not_keep_those_who_ask_waiting() {
                 sender
             })
             .collect();
-        // Those who have a place are told to go on.
+        // Those that have a place are told to continue.
         let is_admitted = |mut sender: &TcpStream| {
             let mut line = [0; 12];
             sender.read_exact(&mut line).is_ok() && &line == b"HTTP/1.1 100"

@@ -14,7 +14,7 @@ use flamelet_profile::{Budget, Error, Limits, Profile, Result};
 use crate::memory::{Bucket, Client, Fault};
 use crate::support::{HOUR, Noting, T0, cpu, offered, totals};
 
-/// Tells nobody.
+/// Reports nothing.
 struct Silent;
 
 impl Outside for Silent {
@@ -27,11 +27,11 @@ impl Outside for Silent {
     }
 
     fn fetch(&self, request: &Request<'_>) -> std::result::Result<Vec<u8>, String> {
-        Err(format!("{}: nobody is there", request.url))
+        Err(format!("{}: not reachable", request.url))
     }
 
     fn resolve(&self, host: &str) -> std::result::Result<Vec<IpAddr>, String> {
-        Err(format!("{host}: nobody is there"))
+        Err(format!("{host}: not reachable"))
     }
 
     fn ask_name_server(&self, _: &[u8]) -> std::result::Result<Vec<u8>, String> {
@@ -199,7 +199,7 @@ fn another_collector_merges_the_same_hour_at_every_step() {
             let was_reached = !clients[0].is_waiting();
             // The hook may be waiting still.
             clients[0].plan(u64::MAX, None, None);
-            let second = Arc::into_inner(second).expect("nobody else has it");
+            let second = Arc::into_inner(second).expect("no one else has it");
             Pair { bucket, machines, clients, collectors: [first, second] }
                 .check(&format!("{fault:?} at step {step}"));
             was_reached

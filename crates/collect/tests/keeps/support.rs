@@ -25,7 +25,7 @@ impl Outside for Nowhere {
     }
 
     fn fetch(&self, request: &Request<'_>) -> std::result::Result<Vec<u8>, String> {
-        Err(format!("{}: nobody is there", request.url))
+        Err(format!("{}: not reachable", request.url))
     }
 
     fn resolve(&self, host: &str) -> std::result::Result<Vec<IpAddr>, String> {
@@ -41,7 +41,7 @@ impl Outside for Nowhere {
     }
 }
 
-/// Like [`Nowhere`], and remembers what the user is told.
+/// Like [`Nowhere`], and remembers the messages to the user.
 #[derive(Clone, Default)]
 pub(crate) struct Noting(Arc<Mutex<Vec<String>>>);
 

@@ -12,7 +12,7 @@ pub(super) fn stamp(time: SystemTime) -> String {
     format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}.{millis:03}Z")
 }
 
-/// Reads a time that [`stamp`] wrote, which tells our files from others.
+/// Reads a time that [`stamp`] wrote, by which our files are recognised.
 pub(super) fn parse(stamp: &str) -> Option<SystemTime> {
     let bytes = stamp.as_bytes();
     let is_ours = bytes.len() == 20 && bytes[8] == b'T' && bytes[15] == b'.' && bytes[19] == b'Z';

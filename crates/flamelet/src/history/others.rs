@@ -1,4 +1,4 @@
-//! The windows of a history besides CPU time: locks, awaits and memory, in services where they are counted.
+//! The windows of a history other than CPU time: locks, awaits and memory, in services where they are counted.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 

@@ -104,7 +104,7 @@ impl Recorder {
         }));
     }
 
-    /// Writes what was counted besides CPU time.
+    /// Writes what was counted other than CPU time.
     #[cfg(target_os = "linux")]
     fn write_others(&mut self, is_last: bool) {
         let symbols = self.service.symbols.clone();
@@ -147,7 +147,7 @@ impl Recorder {
         }
     }
 
-    /// Looks up the names of code that is new in the history, while the program's files are there.
+    /// Looks up the names of code that is new in the history, while the program's files exist.
     fn keep_names(&mut self) {
         let after = self.names_after;
         self.names_after = (after * 2).min(NAMES_LAST);
@@ -157,7 +157,7 @@ impl Recorder {
         }
         let Some(writer) = &mut self.writer else { return };
         let kept = catch_unwind(AssertUnwindSafe(|| {
-            // Not the profiler's own cache: nobody has asked for these names, so their memory is not kept.
+            // Not the profiler's own cache: these names were not requested, so their memory is not kept.
             let symbols = Symbols::new(NAMES_MEMORY);
             while let Some(mut profile) = writer.take_unnamed() {
                 symbols.symbolize(&mut profile);

@@ -14,7 +14,7 @@ pub(super) enum Preference {
     Svg,
 }
 
-/// Returns a flame graph for clients that ask for one by type; pprof for all others, `*/*` included.
+/// Returns a flame graph for clients that accept its type; pprof for all others, `*/*` included.
 pub(super) fn preference(headers: &HeaderMap) -> Preference {
     let mut best = (Preference::Pprof, 0.0);
     let values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());

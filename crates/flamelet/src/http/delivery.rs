@@ -32,7 +32,7 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// Returns the form that `debug` and `Accept` ask for.
+    /// Returns the form that `debug` and `Accept` select.
     pub(super) fn negotiate(request: &Incoming<'_>) -> Result<Self, Refusal> {
         if request.query.wants_text()? {
             return Ok(Self::Text);

@@ -56,7 +56,7 @@ impl EmptyProfile {
     }
 }
 
-/// Returns a plan that delivers a profile of `kind` in the form that the request asks for.
+/// Returns a plan that delivers a profile of `kind` in the form that the request selects.
 pub(super) fn plan(request: &Incoming<'_>, kind: EmptyProfile) -> Result<Plan, Refusal> {
     let form = Form::negotiate(request)?;
     let suffix = request.delta_seconds()?.map_or("", |_| "-delta");

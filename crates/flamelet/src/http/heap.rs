@@ -45,7 +45,7 @@ pub(super) fn plan(request: &Incoming<'_>, view: HeapView) -> Result<Plan, Refus
         return Err(Refusal::bad_parameter("\"windows\" parameter is only supported for growth"));
     }
     match capture(rules, view, seconds, windows) {
-        // Scrapers ask for `allocs` by default and get an empty profile; clients that ask for another one get an
+        // Scrapers request `allocs` by default and get an empty profile; clients that request another one get an
         // error.
         Err(refusal) if refusal.status == StatusCode::FORBIDDEN && view == HeapView::Allocated => {
             Ok(Plan::Profile(Capture::Empty(EmptyProfile::Allocs), delivery))

@@ -24,7 +24,7 @@ impl Incoming<'_> {
         address::shown(self.parts, sites::host_of(self.parts), path)
     }
 
-    /// Returns `seconds`, for endpoints where it asks for the change over that time.
+    /// Returns `seconds`, for endpoints where it selects the change over that time.
     pub(super) fn delta_seconds(&self) -> Result<Option<u64>, Refusal> {
         let most = self.rules.limits.max_duration.as_secs();
         let seconds = self.query.number("seconds", 1..=most, " (the limit of this service)")?;

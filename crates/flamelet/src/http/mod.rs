@@ -40,7 +40,7 @@
 //!
 //! Profiles are gzipped pprof; with `Accept: text/html` a flame graph as a page, with `image/svg+xml` as a picture;
 //! with `debug=1` Go's text form. Errors are text with `X-Go-Pprof: 1`. Without flamelet's allocator, requests for
-//! memory profiles get 403, except `allocs`, which scrapers ask for by default: that profile is empty. So are `block` and
+//! memory profiles get 403, except `allocs`, which scrapers request by default: that profile is empty. So are `block` and
 //! `mutex` without [`lock_profiling!`](crate::lock_profiling). Unknown
 //! parameters are ignored, as in Go. That includes `gc=1`, and heappy's `interval`: the service sets the sampling
 //! interval ([`ProfilerBuilder`](crate::ProfilerBuilder)), not a request.
@@ -54,9 +54,9 @@
 //!   loopback. Links, from a chat for instance, still work.
 //! - Over plain HTTP to any address but loopback, browsers do not mark them. There, the host and port of `Origin`, or
 //!   else of `Referer`, must be those of `Host`, of `X-Forwarded-Host` (for a proxy in front) or of
-//!   [`Handler::hosts`]. A link on another plain HTTP page is refused too, since it cannot be told from a picture;
+//!   [`Handler::hosts`]. A link on another plain HTTP page is refused too, since it cannot be distinguished from a picture;
 //!   from HTTPS pages, browsers send no `Referer` there.
-//! - A page that hides its origin (`referrerpolicy="no-referrer"`) cannot be told from curl. It can start a capture
+//! - A page that hides its origin (`referrerpolicy="no-referrer"`) cannot be distinguished from curl. It can start a capture
 //!   but not see the result: every answer carries `Cross-Origin-Resource-Policy: same-origin`, `nosniff` and
 //!   `frame-ancestors 'none'`, so browsers keep it from the page. The same caps apply as to all clients: on the
 //!   number of captures at once ([`max_captures`](crate::ProfilerBuilder::max_captures)), on their duration, and on

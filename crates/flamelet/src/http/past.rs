@@ -55,7 +55,7 @@ impl Past<'_> {
 fn as_pyroscope(kind: &str) -> Option<(&str, usize)> {
     match kind {
         CPU => Some(("process_cpu", usize::MAX)),
-        // What was allocated; the change of what is in use comes behind it.
+        // What was allocated; the change of what is in use comes after it.
         ALLOCS => Some(("memory", 2)),
         HEAP => None,
         other => Some((other, usize::MAX)),

@@ -52,7 +52,7 @@ impl Query {
         }
     }
 
-    /// Returns whether the client asks for text, with `debug`.
+    /// Returns whether the client wants text, with `debug`.
     pub(super) fn wants_text(&self) -> Result<bool, Refusal> {
         Ok(self.number("debug", 0..=2, "")?.unwrap_or(0) != 0)
     }

@@ -7,7 +7,7 @@ use super::delivery::Delivery;
 use super::incoming::Incoming;
 use super::plan::{Capture, Plan};
 
-/// Returns the parameter that asks for the past, if there is one.
+/// Returns the parameter that selects a range of the past, if there is one.
 pub(super) fn asked(request: &Incoming<'_>) -> Option<&'static str> {
     ["from", "to"].into_iter().find(|name| request.query.first(name).is_some())
 }
@@ -33,7 +33,7 @@ pub(super) fn plan(request: &Incoming<'_>, kind: &'static str, delivery: Deliver
     Ok(Plan::Profile(Capture::Range { kind, from, to }, delivery))
 }
 
-/// Fails if the request also asks for the present.
+/// Fails if the request also has a parameter for a new capture.
 pub(super) fn refuse_with(request: &Incoming<'_>, past: &str, others: &[&str]) -> Result<(), Refusal> {
     match others.iter().find(|name| **name != past && request.query.first(name).is_some()) {
         Some(name) => Err(Refusal::bad_parameter(format!("{name} and {past} params are incompatible"))),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{Limits, Profiler};
 
-/// What a service offers, and what it lets clients ask for.
+/// What a service offers, and what clients may request.
 pub(super) struct Rules<'a> {
     /// The prefix of all endpoints.
     pub(super) prefix: &'a str,

@@ -94,13 +94,13 @@ impl ProfilerBuilder {
         self
     }
 
-    /// Sets the longest capture that an HTTP request may ask for; ten minutes by default.
+    /// Sets the longest capture for HTTP requests; ten minutes by default.
     pub fn max_duration(mut self, duration: std::time::Duration) -> Self {
         self.settings.limits.max_duration = duration;
         self
     }
 
-    /// Sets the highest frequency that an HTTP request may ask for; 1000 Hz by default.
+    /// Sets the highest frequency for HTTP requests; 1000 Hz by default.
     pub fn max_frequency(mut self, hertz: u32) -> Self {
         self.settings.limits.max_frequency = hertz;
         self
@@ -112,7 +112,7 @@ impl ProfilerBuilder {
         self
     }
 
-    /// Sets the widest picture that an HTTP request may ask for; 20,000 pixels by default.
+    /// Sets the widest picture for HTTP requests; 20,000 pixels by default.
     pub fn max_image_width(mut self, pixels: u32) -> Self {
         self.settings.limits.max_image_width = pixels;
         self
@@ -152,7 +152,7 @@ impl ProfilerBuilder {
 
     /// Checks the options, and starts continuous sampling and the history if they were chosen.
     pub fn start(self) -> Result<Profiler> {
-        // A service should learn of an invalid option when it starts, not when it is first asked for a profile.
+        // A service should learn of an invalid option when it starts, not when a profile is first requested.
         self.settings.limits.check()?;
         #[cfg(feature = "cpu")]
         check(&self.settings.cpu)?;
@@ -287,7 +287,7 @@ impl ProfilerBuilder {
         })
     }
 
-    /// Adds a limit for this process' memory, in bytes, to watch besides those of its control groups and `RLIMIT_AS`.
+    /// Adds a limit for this process' memory, in bytes, to watch in addition to those of its control groups and `RLIMIT_AS`.
     pub fn memory_limit(self, bytes: u64) -> Self {
         self.heap(|heap| HeapSettings { options: heap.options.limit(bytes), ..heap })
     }

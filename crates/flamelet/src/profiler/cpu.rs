@@ -101,7 +101,7 @@ impl CpuRequest {
         self
     }
 
-    /// Limits a capture that a client asked for to its share of the memory: the more captures run, the less each one
+    /// Limits a client's capture to its share of the memory: the more captures run, the less each one
     /// gets.
     #[cfg(feature = "http")]
     pub(crate) fn sharing_memory(mut self) -> Self {

@@ -28,7 +28,7 @@ impl Profiler {
     /// Ends all captures in progress, so that no shutdown waits for them: each returns or delivers what it has sampled
     /// so far. Requests for further captures are answered with 503. Call it when a graceful shutdown begins.
     ///
-    /// Files at intervals, heap and continuous sampling go on.
+    /// Files at intervals, heap and continuous sampling continue.
     pub fn shutdown(&self) {
         let mut state = self.shared.ending.lock();
         state.has_begun = true;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{Error, Result};
 
-/// What an HTTP request may ask for. A request for more is refused with a message that names the cap.
+/// The limits of HTTP requests. A request for more is refused with a message that names the cap.
 ///
 /// The service's own calls, such as [`Profiler::cpu`](crate::Profiler::cpu), are not capped.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -50,7 +50,7 @@ use metrics::RequestCounters;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Nothing runs in the process until a profile is asked for, unless continuous sampling was chosen.
+/// Nothing runs in the process until a profile is requested, unless continuous sampling was chosen.
 #[derive(Clone)]
 pub struct Profiler {
     shared: Arc<Shared>,
@@ -71,7 +71,7 @@ pub(crate) struct Shared {
     recent: Option<(flamelet_capture::cpu::Recent, std::time::Duration)>,
     #[cfg(feature = "history")]
     history: Option<crate::history::Running>,
-    /// Behind the history, so that its last window is sent when the profiler ends.
+    /// After the history, so that its last window is sent when the profiler ends.
     #[cfg(feature = "push")]
     push: crate::push::Receivers,
 }
@@ -86,7 +86,7 @@ pub(crate) struct Settings {
     #[cfg(feature = "view")]
     pub(crate) view_memory: usize,
     pub(crate) limits: Limits,
-    /// One sample of waiting for locks in so much time; zero for none.
+    /// The time that a thread waits for locks between two samples; zero for no samples.
     pub(crate) lock_rate: std::time::Duration,
     /// A poll that takes longer blocks the executor.
     #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "nothing is watched there"))]

@@ -90,7 +90,7 @@ pub(super) fn start(
 /// Returns a number for each receiver, by which it is known again after a restart. Fails if two are the same.
 fn numbers(chosen: &[Push], service: &str) -> Result<Vec<u64>> {
     let without: Vec<u64> = chosen.iter().map(|push| push.identity(service, false)).collect();
-    // Their labels count where nothing else tells receivers apart.
+    // Their labels count where receivers differ in nothing else.
     let is_alone = |number: &u64| without.iter().filter(|other| *other == number).count() == 1;
     let number = |(push, number): (&Push, &u64)| {
         if is_alone(number) { *number } else { push.identity(service, true) }

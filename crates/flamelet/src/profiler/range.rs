@@ -65,7 +65,7 @@ impl Profiler {
         profile.ok_or_else(|| nothing(&reader, kind, from, to))
     }
 
-    /// Returns what a query finds, with names: those that the history keeps, and those of files that are there.
+    /// Returns what a query finds, with names: those that the history keeps, and those of existing files.
     pub(crate) fn selected(&self, reader: &Reader, query: &Query<'_>) -> Result<Option<Profile>> {
         let budget = Budget::new(Limits::SERVICE);
         let (profile, skipped) = reader.profile(query, &budget)?;

@@ -29,7 +29,7 @@ impl Client {
         let config = ureq::Agent::config_builder()
             .timeout_global(Some(push.timeout))
             .http_status_as_error(false)
-            // Another address shall not get the token.
+            // Another address must not get the token.
             .max_redirects(0)
             .max_redirects_will_error(false)
             .max_idle_connections(0)

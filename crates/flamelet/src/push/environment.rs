@@ -37,7 +37,7 @@ fn pyroscope(variable: &Variable<'_>) -> Result<Option<Push>> {
 }
 
 fn otlp(variable: &Variable<'_>) -> Result<Option<Push>> {
-    // The general endpoint is set for traces and metrics, too: it does not ask for profiles.
+    // The general endpoint is set for traces and metrics, too: it does not turn on profiles.
     let Some(server) = variable("OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT") else { return Ok(None) };
     // The endpoint of one signal is used as it is; only the general one gets a path.
     let mut push = Push::otlp(server).with_whole_url();

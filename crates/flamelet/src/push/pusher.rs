@@ -275,7 +275,7 @@ impl<T: Transport> Pusher<T> {
         Ok(Next::Now)
     }
 
-    /// Goes on behind a window.
+    /// Continues after a window.
     fn finish(&mut self, position: Position) -> Result<()> {
         self.sending = None;
         self.progress = Progress { position, parts: 0 };
@@ -308,7 +308,7 @@ impl<T: Transport> Pusher<T> {
         self.sending.as_ref().map_or(0, |sending| sending.bodies.iter().map(Vec::len).sum())
     }
 
-    /// Goes on behind a window that cannot be handled.
+    /// Continues after a window that cannot be handled.
     fn skip_what_panics(&mut self) {
         let sending = self.sending.take().map(|sending| sending.position);
         let next = || {
@@ -324,7 +324,7 @@ impl<T: Transport> Pusher<T> {
         }
     }
 
-    /// Counts windows that the history removed before they were sent, as one: nobody knows how many they were.
+    /// Counts windows that the history removed before they were sent, as one: their number is unknown.
     fn report_gap(&mut self) {
         count(&self.counters.dropped);
         if !std::mem::replace(&mut self.trouble.gap_is_known, true) {

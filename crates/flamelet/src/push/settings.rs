@@ -136,7 +136,7 @@ impl Push {
     }
 
     /// Returns a number for this receiver of a service, by which it is known again after a restart; the same for all that
-    /// differ only in secrets. Labels count only if that is asked for: some are new with each version of a service.
+    /// differ only in secrets. Labels count only on request: some are new with each version of a service.
     pub(crate) fn identity(&self, service: &str, with_labels: bool) -> u64 {
         let tenant = self.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(TENANT));
         let tenant = tenant.map_or("", |(_, tenant)| tenant);
@@ -147,7 +147,7 @@ impl Push {
             parts.extend(self.labels.iter().flat_map(|(name, value)| [&**name, &**value]));
         }
         let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        // No text has the byte that stands between them.
+        // No text has the byte that separates them.
         let bytes = parts.iter().flat_map(|part| part.bytes().chain([0xff]));
         bytes.fold(0xcbf2_9ce4_8422_2325, step)
     }

@@ -21,7 +21,7 @@
 //! | `awaiting` | waits to be woken: a timer, a socket, an async lock, other tasks | `/debug/pprof/await` |
 //! | `runnable` | was woken, and waits for a thread of the executor | |
 //!
-//! The samples of these profiles carry the part as the label `part`, beside `route` and `method`.
+//! The samples of these profiles carry the part as the label `part`, next to `route` and `method`.
 //!
 //! `/debug/pprof/requests` and `flamelet requests URL` print them, for all requests and for the slowest hundredth. A
 //! request counts when its response is ready; streaming the body is not part of it. What it does on other threads

@@ -105,7 +105,7 @@ impl Listener {
     }
 }
 
-/// Fails if `path` is anything but a socket that nobody listens on.
+/// Fails if `path` is anything but a socket without a listener.
 #[cfg(unix)]
 fn refuse_if_used(path: &Path) -> io::Result<()> {
     match std::fs::symlink_metadata(path) {

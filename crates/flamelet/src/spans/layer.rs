@@ -64,7 +64,7 @@ impl Watched {
         all
     }
 
-    /// Notes that a child was idle for so long.
+    /// Notes how long a child was idle.
     fn child_was_idle(&mut self, nanos: u64) {
         if self.entered == 0 {
             self.of_children = self.of_children.saturating_add(nanos);

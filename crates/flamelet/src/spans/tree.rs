@@ -153,14 +153,14 @@ mod tests {
     use super::*;
     use tracing_core::{Kind, Level, callsite::Callsite, field::FieldSet, subscriber::Interest};
 
-    /// Not of size zero: each has an address of its own, by which callsites are told apart.
+    /// Not of size zero: each has an address of its own, by which callsites are distinguished.
     struct Site(#[allow(dead_code, reason = "for its size")] u8);
 
     impl Callsite for Site {
         fn set_interest(&self, _: Interest) {}
 
         fn metadata(&self) -> &Metadata<'_> {
-            unreachable!("nobody asks")
+            unreachable!("not called")
         }
     }
 

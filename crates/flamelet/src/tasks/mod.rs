@@ -32,7 +32,7 @@ pub use on_tokio::{JoinSet, spawn, spawn_blocking, spawn_local, spawn_named};
 use flamelet_capture::labels::LabelSet;
 
 /// Returns `future` as a task called `name`: where it awaits is in `/debug/pprof/goroutine` and `/debug/pprof/await`, and
-/// its samples carry the label `task`, besides the labels of the thread that calls this.
+/// its samples carry the label `task`, in addition to the labels of the thread that calls this.
 ///
 /// A poll costs about 100 ns more.
 pub fn task<F: Future>(name: impl AsRef<str>, future: F) -> Task<F> {

@@ -9,7 +9,7 @@ use crate::Profiler;
 const WAITS_FOR_WORK: &[&str] =
     &["park", "pool::Inner::run", "pool::Inner::wait", "rayon_core::sleep", "wait_until_cold"];
 
-/// Words in functions below which a pool runs somebody's work.
+/// Words in the names of functions below which a pool runs the work of others.
 const WORKS: &[&str] = &["task::harness", "task::raw::poll", "::block_on", "rayon_core::job"];
 
 /// Tells idle threads by the functions on their stacks.

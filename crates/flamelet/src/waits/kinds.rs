@@ -1,4 +1,4 @@
-//! What a thread waited for, as far as its stack tells.
+//! What a thread waited for, as far as its stack shows it.
 
 use flamelet_capture::wait::{Row, Rows};
 
@@ -57,7 +57,7 @@ impl Kind {
         }
     }
 
-    /// Returns whether somebody holds it while others wait.
+    /// Returns whether one thread holds it while others wait.
     pub(super) fn is_lock(self) -> bool {
         matches!(self, Self::Mutex | Self::RwLock | Self::Once)
     }

@@ -1,4 +1,4 @@
-//! Profiles of waiting: locks and who holds them, awaits, and the tasks that live.
+//! Profiles of waiting: locks and who holds them, awaits, and the live tasks.
 
 mod idle;
 mod kinds;
@@ -56,7 +56,7 @@ impl WaitView {
         profiler.complete(profile, profiler.shared().settings.symbolize)
     }
 
-    /// Makes a profile of `rows` without names. Only `symbols` tell what kind of lock each row is about.
+    /// Makes a profile of `rows` without names. The kind of lock of each row is known only from `symbols`.
     pub(crate) fn unnamed_profile(self, symbols: Option<&Symbols>, rows: &Rows) -> Profile {
         match self {
             Self::Await => wait::profile(rows, Side::Waiter, "awaits", |row| part(row, "awaiting")),
@@ -110,7 +110,7 @@ fn held_up(row: &Row) -> &'static str {
 
 impl Profiler {
     /// Returns where threads were blocked since the start, and for how long, as at `/debug/pprof/block`: locks, condition
-    /// variables, channels, joins. The label `kind` says which, where the stack tells. Idle threads of tokio and rayon are left
+    /// variables, channels, joins. The label `kind` says which, where the stack shows it. Idle threads of tokio and rayon are left
     /// out; a comment counts their waits. Needs [`lock_profiling!`](crate::lock_profiling).
     pub fn block(&self) -> Result<Profile> {
         self.wait_profile(WaitView::Block)

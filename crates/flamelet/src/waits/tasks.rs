@@ -1,4 +1,4 @@
-//! The tasks that live: as a profile, and as text.
+//! The live tasks: as a profile, and as text.
 
 use std::fmt::Write;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The threads that live, beside the tasks: what tasks do not show is in them.
+//! The live threads, which show what tasks do not.
 
 use std::fmt::Write;
 use std::time::Duration;

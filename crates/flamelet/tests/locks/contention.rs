@@ -97,7 +97,7 @@ fn wait_until_asleep(thread: i32) {
     }
 }
 
-/// Tests that change the rate, or need that nobody does, take turns.
+/// Tests that change the rate, or need it unchanged, take turns.
 pub(crate) fn alone() -> std::sync::MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)

@@ -9,7 +9,7 @@ use tokio::sync::{Mutex, Notify, Semaphore, mpsc};
 use super::*;
 use crate::pprof::{lacks_pprof, run_pprof};
 
-/// Checks the awaits of an async function: their time lies between what it must be at least and what the task itself
+/// Checks the awaits of an async function: their time is between what it must be at least and what the task itself
 /// has measured.
 #[track_caller]
 fn check(function: &str, measured: Duration) {

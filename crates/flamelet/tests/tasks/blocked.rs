@@ -59,7 +59,7 @@ fn polls_that_take_long_are_found_with_stack_and_cause() {
     for (function, cause) in
         [("holds_up_by_sleep", "system call"), ("holds_up_by_work", "cpu"), ("holds_up_by_lock", "lock")]
     {
-        // Again where the machine stood still, so that nobody looked in time, or the work was kept from the CPU.
+        // Repeated if the machine was stopped, so that no look came in time, or the work was kept from the CPU.
         while !is_found(&profiler.blocked_polls(), function, cause) {
             assert!(
                 start.elapsed() < DEADLINE,
@@ -162,7 +162,7 @@ fn a_poll_that_waits_for_a_file_says_so() {
     let (profiler, runtime) = (profiler(), runtime());
     let (mut writer, mut reader) = fifo();
     let start = Instant::now();
-    // Again where the machine stood still, so that nobody looked in time.
+    // Repeated if the machine was stopped, so that no look came in time.
     while !is_found(&profiler.blocked_polls(), "reads_a_file", "file") {
         assert!(start.elapsed() < DEADLINE, "{:?}", of_task(&profiler.blocked_polls(), "reads_a_file"));
         std::thread::scope(|scope| {
@@ -183,7 +183,7 @@ fn long_polls_are_counted_with_their_length() {
     let (profiler, runtime) = (profiler(), runtime());
     let _entered = runtime.enter();
     let before = profiler.metrics();
-    // A busy machine makes a thread wait for a CPU, and nobody may look in time.
+    // On a busy machine a thread may wait for a CPU, and may not be seen in time.
     let measured = |name: &'static str, possible: &[&str], poll: &mut (dyn FnMut() + Send)| {
         let mut sum = Duration::ZERO;
         for _ in 0..ROUNDS {

@@ -312,7 +312,7 @@ impl OutFileParser {
             assembly.column(kind, unit);
         }
         assembly.check_room()?;
-        // Costs are told apart by their position.
+        // Costs are distinguished by their position.
         if assembly.column_count() != self.events.len() {
             return Err(Error::new(ErrorKind::Corrupt, "the callgrind file lists an event twice"));
         }

@@ -38,7 +38,7 @@ fn as_texts<T: ToString, S: Serializer>(numbers: &[T], to: S) -> Result<S::Ok, S
     to.collect_seq(numbers.iter().map(ToString::to_string))
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde requires it")]
 fn is_zero(number: &i32) -> bool {
     *number == 0
 }

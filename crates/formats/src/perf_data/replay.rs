@@ -279,7 +279,7 @@ impl Replay<'_> {
         if self.sums.is_empty()
             && let Some(program) = process.and_then(|process| process.space.modules().iter().next())
         {
-            // Readers of pprof take the first mapping for the program itself, which lies below its libraries.
+            // Readers of pprof take the first mapping for the program itself, which is mapped below its libraries.
             intern_module(&mut self.assembly.builder, program);
         }
         let task = ThreadInEra { thread, era: self.processes.era(pid) };

@@ -90,7 +90,7 @@ fn pipes_and_devices_named_in_a_recording_are_not_opened() {
     let recording = file(IP | TID | TIME | REGS_USER | STACK_USER, 0, &records);
     let is_over = AtomicBool::new(false);
     let notes = std::thread::scope(|scope| {
-        // Opening a pipe for writing returns once somebody opens it for reading.
+        // Opening a pipe for writing returns once it is opened for reading.
         let is_opened_early = scope.spawn(|| {
             let _writer = std::fs::File::options().write(true).open(&pipe).unwrap();
             !is_over.load(Ordering::SeqCst)

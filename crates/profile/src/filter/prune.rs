@@ -1,4 +1,4 @@
-//! Cutting stacks at a frame: prune_from, and the drop_frames that a profile itself asks for.
+//! Cutting stacks at a frame: prune_from, and the drop_frames that a profile itself contains.
 
 use regex::Regex;
 

@@ -253,7 +253,7 @@ impl LargeIds {
 fn shared_numbers(one: &[u8], other: &[u8]) -> usize {
     let shared = shared_end(one, other);
     let end = &one[one.len() - shared..];
-    // The first of them may belong to different numbers; behind the end of a number, everything is the same.
+    // The first of them may belong to different numbers; after the end of a number, everything is the same.
     let first_end = end.iter().position(|&byte| byte < 0x80);
     first_end.map_or(0, |at| shared - at - 1)
 }

@@ -19,7 +19,7 @@ const MOST_OPEN: usize = 32;
 /// reading the clock costs more than an occasional useless read.
 pub(crate) struct LiveStack {
     pid: u32,
-    /// When the thread was seen to stand still there.
+    /// When the thread was seen to be stopped there.
     seen_at: u64,
     /// For how long after that the contents are trusted.
     patience: u64,

@@ -54,7 +54,7 @@ pub(crate) struct RowMoment {
 }
 
 /// All rows and moments. There are only as many rows as the program has stacks, but a moment for every sample, so the
-/// number of moments is limited. At the limit the timeline ends, complete up to that time, and the rows go on.
+/// number of moments is limited. At the limit the timeline ends, complete up to that time, and the rows continue.
 pub(crate) struct Rows {
     pub(crate) rows: Vec<Row>,
     index: FxHashMap<RowKey, u32>,

@@ -1,4 +1,4 @@
-//! Turns a sample, or a thread that stands still, into the number of its stack.
+//! Turns a sample, or a thread that is not running, into the number of its stack.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -144,7 +144,7 @@ impl StackCollector {
         self.table.intern(0, Era::default(), &Modules::new(), &[])
     }
 
-    /// Returns the stack of a thread that stands still.
+    /// Returns the stack of a thread that is not running.
     pub(crate) fn of_standing(&mut self, thread: ThreadOf, registers: &Registers) -> StackNumber {
         let mut frames = std::mem::take(&mut self.frames);
         let walked = self.walk_standing(thread, registers, &mut frames[..MAX_DEPTH]);
@@ -157,7 +157,7 @@ impl StackCollector {
         stack
     }
 
-    /// Returns whether all code on the stack of a thread that stands still is known.
+    /// Returns whether all code on the stack of a thread that is not running is known.
     pub(crate) fn knows_code_of(&mut self, thread: ThreadOf, registers: &Registers) -> bool {
         let mut frames = std::mem::take(&mut self.frames);
         let walked = self.walk_standing(thread, registers, &mut frames[..MAX_DEPTH]);
@@ -165,7 +165,7 @@ impl StackCollector {
         walked.end != End::Truncated(Reason::NoModule)
     }
 
-    /// Unwinds a thread that stands still.
+    /// Unwinds a thread that is not running.
     pub(super) fn walk_standing(
         &mut self,
         thread: ThreadOf,

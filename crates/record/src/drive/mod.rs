@@ -175,7 +175,7 @@ impl Drive {
         self.folder.join(name)
     }
 
-    /// After how long to ask for the end, if the tool does not end by itself.
+    /// When to request the end, if the tool does not end by itself.
     fn duration_from_outside(&self) -> Option<Duration> {
         /// How long bpftrace may take until it watches a process.
         const START: Duration = Duration::from_secs(60);

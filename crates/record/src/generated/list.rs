@@ -46,7 +46,7 @@ impl List {
         has_room
     }
 
-    /// Charges what a reader needs besides. Once there was no room for something, there is none for anything.
+    /// Charges what else a reader needs. Once there was no room for something, there is none for anything.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
         self.budget.has_room(bytes)
     }

@@ -213,6 +213,6 @@ mod tests {
         const OWN: u32 = 1000;
         assert!([0, OWN, 1001].into_iter().all(|user| is_trusted(user, Some(1001), OWN)));
         assert!(!is_trusted(1002, Some(1001), OWN));
-        assert!(!is_trusted(1001, None, OWN), "nobody knows whose process it was");
+        assert!(!is_trusted(1001, None, OWN), "the owner of the process is unknown");
     }
 }

@@ -1,4 +1,4 @@
-//! The runtimes that generate or interpret code, and how each is told to list the names of that code.
+//! The runtimes that generate or interpret code, and how to make each list the names of that code.
 
 /// A runtime.
 #[derive(Debug)]

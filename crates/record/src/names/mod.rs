@@ -69,7 +69,7 @@ impl FoundNames {
         self.generated.values().flatten().filter(|list| list.is_cut).count()
     }
 
-    /// Returns whether the process has listed the code that it generated. Its names must have been asked for.
+    /// Returns whether the process has listed the code that it generated. Its names must have been requested.
     fn has_list(&self, pid: u32) -> bool {
         self.generated.get(&pid).is_some_and(Option::is_some)
     }

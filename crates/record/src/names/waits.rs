@@ -5,7 +5,7 @@ pub(crate) fn wait_kind<'a>(functions: impl Iterator<Item = &'a str>) -> Option<
     let mut found = None;
     for function in functions {
         if let Some(kind) = wait_of(function) {
-            // The outermost function shows best what the thread asked for: a read that waits for a page is a read.
+            // The outermost function shows best what the thread does: a read that waits for a page is a read.
             found = Some(kind);
         }
     }

@@ -14,7 +14,7 @@ pub struct HeapSummary {
     pub processes: usize,
     /// Calls of allocation functions.
     pub allocations: u64,
-    /// Bytes that they asked for.
+    /// The bytes that they requested.
     pub allocated: u64,
     /// Blocks freed right after they were made, by the same thread.
     pub temporary: u64,

@@ -19,7 +19,7 @@ use crate::{Error, ErrorKind, Result};
 const FOLDER_MODE: u32 = 0o755;
 const FILE_MODE: u32 = 0o644;
 
-/// Puts the library where programs can load it, unless it is there already. Returns its path.
+/// Puts the library where programs can load it, unless it exists already. Returns its path.
 pub(super) fn install(library: Library) -> Result<PathBuf> {
     if library.bytes.is_empty() {
         let message = "this flamelet was built without its preloaded library (a static or a checking build); \
@@ -70,7 +70,7 @@ fn install_in(cache: &Path, library: Library) -> std::result::Result<PathBuf, St
     put_into(&folder, library).map_err(failed)
 }
 
-/// Writes the library into its folder, unless it is there already.
+/// Writes the library into its folder, unless it exists already.
 fn put_into(folder: &Path, library: Library) -> io::Result<PathBuf> {
     let path = folder.join(file_name(library));
     if !is_there(&path, library) {

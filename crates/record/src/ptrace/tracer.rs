@@ -243,7 +243,7 @@ impl Tracer {
     }
 
     fn go_on(&self, tid: u32, happened: Happened, to_call: bool) {
-        // A tracee that was killed meanwhile cannot go on; its end is reported next.
+        // A tracee that was killed meanwhile cannot continue; its end is reported next.
         let _ = match happened {
             Happened::Ended(_) => Ok(()),
             Happened::JobStopped => ptrace::listen(tid),

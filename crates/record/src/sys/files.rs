@@ -30,7 +30,7 @@ pub(crate) fn is_noexec(folder: &Path) -> bool {
 /// Returns whether starting this file grants capabilities.
 pub(crate) fn has_capabilities(file: &Path) -> bool {
     let Ok(name) = CString::new(file.as_os_str().as_bytes()) else { return false };
-    // SAFETY: both names are C strings; with no room given, only the length is asked for.
+    // SAFETY: both names are C strings; with no room given, only the length is returned.
     unsafe { libc::getxattr(name.as_ptr(), c"security.capability".as_ptr(), std::ptr::null_mut(), 0) > 0 }
 }
 

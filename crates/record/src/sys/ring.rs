@@ -32,7 +32,7 @@ impl Ring {
     pub(crate) fn map(event: PerfEvent, pages: usize) -> Result<Self, (PerfEvent, io::Error)> {
         let page = super::machine::page_size();
         let mapped = (pages + 1) * page;
-        // SAFETY: a new mapping is asked for at an address of the kernel's choice; nothing is replaced.
+        // SAFETY: a new mapping is requested at an address of the kernel's choice; nothing is replaced.
         let base = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -99,7 +99,7 @@ impl Ring {
         let length = (end.wrapping_sub(at).min(LONGEST) as usize).min(self.size - from);
         for offset in (0..length).step_by(LINE) {
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the address lies in the data area, and a prefetch has no effect but on the cache.
+            // SAFETY: the address is in the data area, and a prefetch has no effect but on the cache.
             unsafe {
                 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
                 _mm_prefetch::<_MM_HINT_T0>(self.data.add(from + offset).cast());
@@ -116,7 +116,7 @@ impl Ring {
             return None;
         }
         let place = at as usize & (self.size - 1);
-        // SAFETY: records are multiples of eight bytes, so a header does not wrap and lies in the data area; the
+        // SAFETY: records are multiples of eight bytes, so a header does not wrap and is in the data area; the
         // kernel does not write between tail and head.
         let length = unsafe { self.data.add(place + 6).cast::<u16>().read() };
         let length = usize::from(u16::from_le(length));

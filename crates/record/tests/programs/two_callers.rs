@@ -1,5 +1,5 @@
 // Two callers alternate every 30 µs or so, above a frame that is larger than any dump (argv[1] picks the
-// size). The leaf tells which caller is right: `leaf_a` runs only under `caller_a`.
+// size). The leaf shows which caller is right: `leaf_a` runs only under `caller_a`.
 use std::hint::black_box;
 
 /// CPU time of this thread: a busy machine must not change how much is done.

@@ -262,7 +262,7 @@ fn everything_that_runs_is_recorded_where_permitted() {
     let spins: i64 = profile.samples().filter(of_child).map(|sample| sample.values[0]).sum();
     assert!(spins > 20, "{spins} of {}: {:?}", profile.total(0), recorded.summary);
     let idle = profile.samples().filter(|sample| number(profile, sample, "pid") == Some(0)).count();
-    assert_eq!(idle, 0, "the idle task is nobody's work");
+    assert_eq!(idle, 0, "the idle task is not work");
 }
 
 #[test]

@@ -52,7 +52,7 @@ pub fn judge(protocol: Protocol, answer: &Answer) -> Verdict {
         },
         400 | 413 | 422 if is_too_old(&message) => Verdict::TooOld(message),
         400 | 413 | 422 => Verdict::Refused(message),
-        // Also what a wrong address or token gives: somebody may correct it.
+        // Also what a wrong address or token gives, which may be corrected.
         _ => Verdict::Later(message, wait(answer)),
     }
 }

@@ -24,7 +24,7 @@ impl Backoff {
         self.failures = 0;
     }
 
-    /// Returns how long to wait: at least as long as the receiver asks for, plus up to half as much at random, so that
+    /// Returns how long to wait: at least as long as the receiver demands, plus up to half as much at random, so that
     /// many services do not return at the same moment.
     pub fn next(&mut self, asked: Option<Duration>) -> Duration {
         let usual = FIRST.saturating_mul(1 << self.failures.min(6)).min(LONGEST);

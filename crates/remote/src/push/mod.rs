@@ -108,7 +108,7 @@ impl Protocol {
     }
 
     /// Returns the bodies to send, one request each, in this order. The same profile always gives the same bodies, with
-    /// the same ids, so that a receiver can tell a repeated request from a new one.
+    /// the same ids, so that a receiver can recognise a repeated request.
     pub fn bodies(self, profile: &Profile, series: &Series<'_>) -> Result<Vec<Vec<u8>>> {
         self.bodies_within(profile, series, &self.most())
     }

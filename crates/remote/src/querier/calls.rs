@@ -252,7 +252,7 @@ fn label_sets(source: &dyn Source, request: &Request) -> Result<Response> {
     Ok(Response::LabelSets(sets.into_iter().collect()))
 }
 
-/// Returns the profile that a request asks for, and which of its values.
+/// Returns the profile that a request names, and which of its values.
 pub(super) fn select(source: &dyn Source, request: &Request) -> Result<Option<(Profile, usize)>> {
     let (span, selector) = (request.span()?, Selector::parse_all(&request.selectors)?);
     narrowed(source, &selector, |source| select_of(source, request, span, &selector))
@@ -301,7 +301,7 @@ fn difference(source: &dyn Source, request: &Request) -> Result<Response> {
     Ok(Response::Difference(flame, a.nodes[0].total, b.nodes[0].total))
 }
 
-/// Answers with the values that are asked for alone, as Pyroscope does: clients read the first.
+/// Answers with only the requested values, as Pyroscope does: clients read the first.
 fn profile(source: &dyn Source, request: &Request) -> Result<Response> {
     let selected = select(source, request)?.map(|(mut profile, value)| {
         let kind = profile.string(profile.sample_types()[value].kind).to_owned();
@@ -314,7 +314,7 @@ fn profile(source: &dyn Source, request: &Request) -> Result<Response> {
 /// Values by their labels and step: the sum, and of how many windows.
 type Steps = BTreeMap<OwnedLabels, BTreeMap<i64, Vec<i64>>>;
 
-/// Sums up the values of each window by the labels that the request groups by, in steps: a step has what lies in the
+/// Sums up the values of each window by the labels that the request groups by, in steps: a step has what is in the
 /// time before it.
 fn steps(source: &dyn Source, request: &Request) -> Result<(i64, Steps)> {
     let selector = Selector::parse_all(&request.selectors)?;

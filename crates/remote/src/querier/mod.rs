@@ -53,7 +53,7 @@ pub trait Source {
     /// Returns the name of the service, which is the label `service_name` of samples that have no such label.
     fn service(&self) -> &str;
 
-    /// Returns a source of only the samples of this service, if that is less work than to ask for everything.
+    /// Returns a source of only the samples of this service, if that is less work than reading everything.
     fn only(&self, _service: &str) -> Option<Box<dyn Source + '_>> {
         None
     }

@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use super::Codec;
 
-/// What any of the calls asks for.
+/// The parameters of any of the calls.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Request {
     pub(super) type_id: String,
     pub(super) selectors: Vec<String>,
-    /// The label whose values are asked for.
+    /// The label whose values are requested.
     pub(super) name: String,
     /// The labels to return, or to group by.
     pub(super) labels: Vec<String>,

@@ -15,7 +15,7 @@ pub fn message(body: &[u8], encoding: &str, most: usize) -> Result<Vec<u8>> {
         body.split_first_chunk::<5>().ok_or_else(|| wrong("the head of the message is missing"))?;
     let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
     let message = rest.get(..length).ok_or_else(|| wrong("the message is not whole"))?;
-    // gRPC-Web may send trailers behind the message, of which none matters here.
+    // gRPC-Web may send trailers after the message, which do not matter here.
     if rest.get(length).is_some_and(|flag| flag & TRAILERS == 0) {
         return Err(wrong("it has several messages"));
     }

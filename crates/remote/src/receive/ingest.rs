@@ -12,7 +12,7 @@ const SECOND: i64 = 1_000_000_000;
 pub struct Ingest {
     /// The name of the application, without the labels in braces.
     pub service: String,
-    /// The labels in braces behind the name.
+    /// The labels in braces after the name.
     pub labels: Vec<(String, String)>,
     /// From when to when, in nanoseconds since 1970.
     pub from: Option<i64>,

@@ -35,7 +35,7 @@ const NONE: u32 = u32::MAX;
 struct Way {
     /// The group of the innermost frame of yours.
     yours: GroupId,
-    /// What is done below that frame: the outermost activity, since that is what your code asked for.
+    /// What is done below that frame: the outermost activity, since that is what your code called.
     part: PartId,
     is_activity: bool,
     /// The outermost owner that says more than that it is std or a system library.

@@ -11,7 +11,7 @@ use super::kernel_noise::KernelNoise;
 use crate::report::Report;
 use crate::stacks::{NodeId, Nodes, costs};
 
-/// A value and what it rests on.
+/// A value and what it is based on.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Amount {
     pub(super) value: f64,

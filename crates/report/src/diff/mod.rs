@@ -1,6 +1,6 @@
 //! `diff` and `check`: what changed between two sides of one or several runs each, and whether it is more than noise.
 //!
-//! Two kinds of noise are told apart. Sampling noise follows from the number of observations behind a value. How much
+//! Two kinds of noise are distinguished. Sampling noise follows from the number of observations behind a value. How much
 //! runs of the same program differ is measured if a side has several runs, and assumed otherwise. Whether a change is
 //! more than both is tested for the total and for every function with a share worth mentioning; with Holm's method, the
 //! probability that any of them is called changed by chance is at most [`LEVEL`].
@@ -59,7 +59,7 @@ pub struct DiffRow {
     pub flat_growth: Option<f64>,
     /// The growth of its cumulative cost.
     pub cum_growth: Option<f64>,
-    /// The probability that chance changes its own cost so much, before it is considered how much was tested.
+    /// The probability that chance alone changes its own cost by this much, not corrected for the number of tests.
     #[serde(skip)]
     pub flat_p: f64,
     /// The same for its cumulative cost.
@@ -97,7 +97,7 @@ pub struct Diff {
     pub new_runs: usize,
     /// Whether a side has several runs, so that it is known how much they differ.
     pub knows_runs: bool,
-    /// The standard deviation of a function between runs of one side, as a share of its value, beside sampling and the
+    /// The standard deviation of a function between runs of one side, as a share of its value, in addition to sampling and the
     /// speed of the runs; `None` if it is not known.
     pub run_deviation: Option<f64>,
     /// What the values are scaled to: `work`, `total`, or nothing.
@@ -345,7 +345,7 @@ impl Sides {
     }
 }
 
-/// Returns the variance of a value that rests on one observation of a run.
+/// Returns the variance of a value that is based on one observation of a run.
 fn one_observation(run: &RunCosts) -> f64 {
     let total = run.total;
     if total.value > 0.0 { (total.observed.squares / total.value).powi(2) } else { 0.0 }

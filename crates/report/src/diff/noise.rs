@@ -6,7 +6,7 @@
 //! each function varies for itself: few runs say little about one of them, so what all functions show together counts too,
 //! unless a function clearly varies more than the others.
 //!
-//! A function that has two speeds and happens to keep one of them in all runs of a side cannot be told from one that
+//! A function that has two speeds and happens to keep one of them in all runs of a side cannot be distinguished from one that
 //! changed; more runs make that less likely.
 
 use flamelet_profile::Observed;
@@ -151,7 +151,7 @@ impl RunNoise {
         let mut noise = Self { is_measured, shared: None, speeds, base_runs: runs[0] };
         if is_enough && is_measured {
             let relative = pairs.iter().filter_map(|pair| noise.relative(pair).variation());
-            // The median of a variance that rests on few runs is below its mean.
+            // The median of a variance that is based on few runs is below its mean.
             let excess = relative.filter(|found| found.sampling > 0.0).map(|found| {
                 let median = (1.0 - 2.0 / (9.0 * found.freedom)).powi(3);
                 (found.all / median - found.sampling, 1.0 / found.sampling)

@@ -150,7 +150,7 @@ fn planted_changes_are_found() {
     }
 }
 
-/// A plain z-test without the variation between runs would fail here: the simulation can tell.
+/// A plain z-test without the variation between runs would fail here: the simulation is sensitive enough.
 #[test]
 fn the_simulation_finds_a_test_that_is_too_bold() {
     let mut random = Random::new(5);

@@ -3,7 +3,7 @@
 /// Beyond this many degrees of freedom, Student's distribution and the normal one agree to four digits.
 const MANY: f64 = 10_000.0;
 
-/// Returns the probability that a Student variable with so many degrees of freedom is at least this far from 0, on
+/// Returns the probability that a Student variable with this many degrees of freedom is at least this far from 0, on
 /// either side.
 pub(super) fn two_sided_p(t: f64, freedom: f64) -> f64 {
     if !t.is_finite() {

@@ -53,7 +53,7 @@ pub(super) fn poor_profile(facts: &Facts<'_>) -> Option<Detected> {
     (!reasons.is_empty()).then(|| Detected { detail: reasons.join("; "), ..Detected::default() })
 }
 
-/// The comment of a profile whose program checks its arithmetic for overflow, which only its binary tells.
+/// The comment of a profile whose program checks its arithmetic for overflow, which only its binary shows.
 pub const OVERFLOW_CHECKS: &str = "flamelet: the program checks arithmetic for overflow";
 
 /// Reports overflow checks. What they cost is not known: they are part of every function.

@@ -91,7 +91,7 @@ fn allocations(profile: &Profile) -> u64 {
     column.map_or(0, |column| profile.total(column).unsigned_abs())
 }
 
-/// Returns the effective number of observations; where the profile does not tell, that of its events or rows. Memory is
+/// Returns the effective number of observations; or the number of its events or rows if the profile does not have it. Memory is
 /// sampled by bytes, so its observations are what one sample stands for in its total.
 fn observations(report: &Report) -> u64 {
     let profile = &report.profile;

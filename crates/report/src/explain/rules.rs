@@ -456,7 +456,7 @@ pub(super) const RULES: &[Rule] = &[
         title: "threads wait for a lock",
         look: Look::Check(checks::contended_lock),
         least: 0.0,
-        why: "while one thread holds the lock, the others stand still, and so do all tasks on them",
+        why: "while one thread holds the lock, the others are blocked, and so are all tasks on them",
         helps: "look at /debug/pprof/mutex for the code that holds it; do less under the lock, copy out what is needed, split it, or use an `RwLock` or a channel",
         shown: ShownBy::Stacks("lock"),
     },

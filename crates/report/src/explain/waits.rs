@@ -11,7 +11,7 @@ use super::places::{Matches, Place};
 use crate::by::{add, path_of};
 use crate::report::Report;
 
-/// The values of the label `kind` that mean a lock, which somebody holds while others wait.
+/// The values of the label `kind` that mean a lock, which one thread holds while others wait.
 const LOCKS: [&str; 3] = ["mutex", "rwlock", "once"];
 
 /// Functions that wait for a lock.
@@ -138,7 +138,7 @@ impl WaitFacts {
         let takes_lock = has(profile, sample, &self.takes_lock);
         let waits = takes_lock || has(profile, sample, &self.waits);
         match kind.map(|kind| LOCKS.contains(&kind)) {
-            // A condition variable, a channel or a join: nobody holds it.
+            // A condition variable, a channel or a join: no thread holds it.
             Some(false) => {}
             Some(true) if waits => self.taken.add(place, value),
             None if takes_lock => self.taken.add(place, value),

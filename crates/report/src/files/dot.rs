@@ -98,7 +98,7 @@ impl<W: Write> Drawing<'_, W> {
         )
     }
 
-    /// Writes the labels of a node, as boxes beside it. Returns whether there were any.
+    /// Writes the labels of a node, as boxes next to it. Returns whether there were any.
     fn nodelets(&mut self, row: usize, node: &GraphNode) -> io::Result<bool> {
         // A leaf's callees may have been trimmed, so its labels count with everything below it.
         let by_flat = !node.outgoing.is_empty();

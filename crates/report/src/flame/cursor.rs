@@ -31,7 +31,7 @@ const IN_CHAIN: u32 = 1 << 31;
 pub(super) struct StackCursor {
     value: i64,
     stack: u32,
-    /// The box that the last step reached, [`NONE`] behind the last one.
+    /// The box that the last step reached, [`NONE`] after the last one.
     pub(super) slot: u32,
     /// From here on, towards the root, frames belong to chains.
     chains_from: FramePlace,
@@ -171,7 +171,7 @@ impl Reader {
     }
 
     /// Returns whether the chain that starts here has a frame for which `wanted` (by name) is true. The
-    /// cursor is behind that frame then.
+    /// cursor is after that frame then.
     pub(super) fn chain_has(
         &self,
         profile: &Profile,

@@ -7,7 +7,7 @@ use crate::names::package_name;
 
 /// Whether chains of frames that are not yours are one box each: the default is that they are.
 ///
-/// A chain lies between a thread's start and your code, or between two functions of yours; it has at least two frames.
+/// A chain is between a thread's start and your code, or between two functions of yours; it has at least two frames.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Folding {
     is_off: bool,

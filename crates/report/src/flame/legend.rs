@@ -7,7 +7,7 @@ use super::palette::{KERNEL, LIGHT, NEUTRAL, SYSTEM, YOURS};
 /// The width of an average character of the 11 pixel system font.
 pub(super) const CHARACTER: f64 = 6.1;
 
-/// Patterns by which system libraries and the kernel are told apart without colour.
+/// Patterns that distinguish system libraries and the kernel without colour.
 pub(crate) const PATTERNS: &str = "<defs>\
     <pattern id=\"system\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\">\
     <rect width=\"6\" height=\"6\" fill=\"#c4cad2\"/><circle cx=\"2\" cy=\"2\" r=\".8\" fill=\"#8d95a1\"/></pattern>\

@@ -192,7 +192,7 @@ impl FlameDrawing<'_> {
         );
     }
 
-    /// Returns the class by which the style tells boxes apart without colour.
+    /// Returns the class by which the style distinguishes boxes without colour.
     fn class(&self, found: &FlameBox) -> &'static str {
         if found.chain.is_some() {
             return " class=\"chain\"";

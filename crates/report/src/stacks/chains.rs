@@ -1,4 +1,4 @@
-//! Chains of frames that are not yours: what lies between a thread's start and your code, and between your functions.
+//! Chains of frames that are not yours: what is between a thread's start and your code, and between your functions.
 //!
 //! ```text
 //! clone3 · start_thread · std … · tokio …  │  shop::serve  │  serde_json …  │  shop::parse  │  memcpy
@@ -23,7 +23,7 @@ enum Role {
     Others,
     /// It belongs to chains, and starts threads or tasks.
     Start,
-    /// It ends a chain: nobody knows whose it is.
+    /// It ends a chain: its owner is unknown.
     Unknown,
 }
 

@@ -79,7 +79,7 @@ fn what_retention_removed_is_a_gap_and_another_history_is_not_mixed_up() {
     let mut writer = Writer::open(&folder, Options::default()).expect("opened");
     write(&mut writer, 10..13);
     let found = next(&mut follower, first.position).expect("written");
-    assert_eq!(facts(&found.profile), facts(&window(11)), "behind as many windows of the other file");
+    assert_eq!(facts(&found.profile), facts(&window(11)), "after as many windows of the other file");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Ranges of time, restarts, clocks, retention, and readers beside the writer.
+//! Ranges of time, restarts, clocks, retention, and readers next to the writer.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

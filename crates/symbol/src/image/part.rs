@@ -68,7 +68,7 @@ mod pages {
 
     impl DerefMut for Pages {
         fn deref_mut(&mut self) -> &mut [u8] {
-            // SAFETY: as above; nobody else has the mapping.
+            // SAFETY: as above; nothing else uses the mapping.
             unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.length) }
         }
     }

@@ -35,7 +35,7 @@ fn owner(profile: &Profile, index: usize, mapping: &Mapping) -> Owner {
     let is_library = file.contains(".so") || file.contains(".dylib") || file.contains(".dll");
     match is_library && index > 0 && SYSTEM.iter().any(|folder| path.starts_with(folder)) {
         true => Owner::System(file.to_owned()),
-        // The program itself, a library beside it, or code generated at run time.
+        // The program itself, a library next to it, or code generated at run time.
         false => Owner::Yours,
     }
 }

@@ -151,7 +151,7 @@ fn is_rust_symbol(name: &str) -> bool {
     name.starts_with("_R") || name.starts_with("_ZN") && is_hashed()
 }
 
-/// Returns whether what stands for a file is the name of a label: a frame that groups samples by it belongs to nobody.
+/// Returns whether a file name is really the name of a label: a frame that groups samples by a label has no owner.
 fn is_label(file: &str) -> bool {
     !file.is_empty() && !file.contains(['/', '\\', '.', ':', '<'])
 }

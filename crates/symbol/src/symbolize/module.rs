@@ -293,7 +293,7 @@ impl Files {
         self.search.may_open(path).then(|| Bytes::open(path).ok())?
     }
 
-    /// Returns every folder where a split debug file may be, besides where the compiler left it.
+    /// Returns every folder where a split debug file may be, except the one where the compiler left it.
     fn folders(&self) -> impl Iterator<Item = &Path> {
         let paths = [self.located.debug.as_deref(), self.located.binary.as_deref(), Some(&*self.wanted_path)];
         paths.into_iter().flatten().filter_map(Path::parent)

@@ -1,4 +1,4 @@
-//! 64-bit Arm: the return address is in `x30` until a function saves it, nearly always beside `x29`.
+//! 64-bit Arm: the return address is in `x30` until a function saves it, nearly always next to `x29`.
 
 use super::{Registers, side_step};
 use crate::end::Reason;

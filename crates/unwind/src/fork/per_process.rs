@@ -38,7 +38,7 @@ impl<T: Send + Sync> PerProcess<T> {
         }
     }
 
-    /// Returns the same as [`PerProcess::get`] without a system call, for what is asked for all the time. The child of a
+    /// Returns the same as [`PerProcess::get`] without a system call, for what is read all the time. The child of a
     /// bare `clone`, which runs no handlers of a fork, shares the parent's value.
     pub fn get_quick(&self, make: impl FnOnce(bool) -> T) -> &T {
         let known = self.made.load(Ordering::Acquire);
@@ -96,7 +96,7 @@ impl<T: Send + Sync> PerProcess<T> {
 impl<T> Drop for PerProcess<T> {
     fn drop(&mut self) {
         let made = *self.made.get_mut();
-        // SAFETY: null, or from a box that `replace` made; nobody uses `self` any more.
+        // SAFETY: null, or from a box that `replace` made; nothing uses `self` any more.
         let is_own = unsafe { made.as_ref() }
             .is_some_and(|made| made.process.load(Ordering::Relaxed) == this_process());
         if is_own {

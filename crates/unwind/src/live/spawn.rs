@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     fn is_blocked(signal: libc::c_int) -> bool {
-        // SAFETY: asks for this thread's mask, and reads it.
+        // SAFETY: reads this thread's mask.
         unsafe {
             let mut now: libc::sigset_t = std::mem::zeroed();
             libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &raw mut now);

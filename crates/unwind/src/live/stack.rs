@@ -100,9 +100,9 @@ impl Memory for LiveStack {
             return None;
         }
         let word = address as *const Unaligned;
-        // SAFETY: the word lies on this thread's own stack, between its stack pointer and the stack's top, and
+        // SAFETY: the word is on this thread's own stack, between its stack pointer and the stack's top, and
         // `home_stack` checked that those pages can be read, which they can for as long as the thread runs on them.
-        // Volatile, because the stack is not this function's memory: the thread itself stands still, but other
+        // Volatile, because the stack is not this function's memory: the thread itself is stopped, but other
         // threads may write to what it lent them. Any word will do then, as long as it is read once.
         Some(unsafe { word.read_volatile() }.0)
     }

@@ -108,7 +108,7 @@ impl EventAttr {
         ByteReader::new(&body[start..], big).u64()
     }
 
-    /// Returns the rate in hertz, if one was asked for.
+    /// Returns the rate in hertz, if one was requested.
     pub fn frequency(&self) -> Option<u64> {
         (self.flags & flag::FREQ != 0).then_some(self.sample_period)
     }

@@ -247,7 +247,7 @@ impl Program {
     }
 }
 
-/// Returns a port that nobody uses: the kernel's choice.
+/// Returns an unused port, chosen by the kernel.
 pub(super) fn free_port() -> String {
     let socket = std::net::TcpListener::bind(("127.0.0.1", 0)).and_then(|socket| socket.local_addr());
     socket.map_or(0, |address| address.port()).to_string()

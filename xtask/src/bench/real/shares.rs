@@ -20,9 +20,9 @@ pub(super) struct Shares {
 #[derive(Clone, Debug)]
 pub(super) struct Difference {
     pub(super) name: String,
-    /// By so many points.
+    /// By this many points.
     pub(super) points: f64,
-    /// So many would be good enough.
+    /// This many would be good enough.
     pub(super) tolerated: f64,
 }
 
@@ -51,7 +51,7 @@ pub(super) fn threads(tags: &str) -> BTreeSet<String> {
 }
 
 impl Shares {
-    /// Reads `flamelet top --json`, of a recording with so many samples.
+    /// Reads `flamelet top --json`, of a recording with this many samples.
     pub(super) fn of_flamelet(top: &str, samples: f64) -> Self {
         let top: Value = serde_json::from_str(top).unwrap_or_default();
         let total = top["total"].as_f64().unwrap_or(0.0).max(1.0);

@@ -62,7 +62,7 @@ impl Recorder {
                 command.arg(&tools.flamelet).args(["record", "-F", &hertz, "-o"]).arg(file).arg("--");
             }
             Self::Samply => {
-                // With its names in a file beside it; the other recorders have them in their file.
+                // With its names in a file next to it; the other recorders have them in their file.
                 let program = tools.peers.samply.as_deref().unwrap_or(Path::new("samply"));
                 let options = ["record", "--save-only", "--unstable-presymbolicate", "-r", &hertz, "-o"];
                 command.arg(program).args(options).arg(file).arg("--");

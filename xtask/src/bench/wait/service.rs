@@ -39,7 +39,7 @@ impl Service {
         }
     }
 
-    /// Loads it for so many milliseconds.
+    /// Loads it for this many milliseconds.
     pub(super) fn load(
         &self,
         client: &Path,

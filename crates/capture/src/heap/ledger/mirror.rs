@@ -99,7 +99,7 @@ impl Ledger {
         keeping_errno(|| {
             let Some(file) = self.mirror.file.open() else { return };
             let written = if file.length < self.file_length() { self.restore(file) } else { write(file) };
-            // There is no caller to tell, and a full disk is no reason for the program to stop.
+            // There is no caller to report it to, and a full disk is no reason for the program to stop.
             drop(written);
         });
     }

@@ -85,7 +85,7 @@ pub(super) fn size_class(size: usize) -> u64 {
     256 + u64::from(power) * 8 + (size as u64 >> (power - 3) & 7)
 }
 
-/// Returns how many rows there are beyond those asked for, for samples that have to do without labels or stack.
+/// Returns how many rows there are beyond the requested ones, for samples that have to do without labels or stack.
 pub(super) const fn reserve(sites: usize) -> usize {
     sites / 8
 }
@@ -217,7 +217,7 @@ mod tests {
         let image = Image::read(ledger.words()).expect("sound");
         assert_eq!(image.sites.iter().map(|site| site.live.bytes).sum::<i64>(), 500_000);
         let labelled = image.sites.iter().filter(|site| site.context != RecordId::NONE).count();
-        assert!((64..200).contains(&labelled), "as many as were asked for, and a page's rest: {labelled}");
+        assert!((64..200).contains(&labelled), "as many as were requested, and a page's rest: {labelled}");
         assert_eq!(image.sites.len(), labelled + 3, "one for each stack");
         let stacks: Vec<&[u64]> = image.sites.iter().map(|site| image.stack(site.stack)).collect();
         assert!(stacks.iter().all(|stack| !stack.is_empty()), "stacks go last");

@@ -1,4 +1,4 @@
-//! Making the system call that the program asked for.
+//! Making the program's system call.
 
 use std::ffi::c_long;
 use std::sync::atomic::{AtomicPtr, Ordering};

@@ -13,10 +13,10 @@ use super::waiters::{self, Published};
 use crate::tables::{mix, next_random};
 use crate::{clock, own_threads};
 
-/// One sample for each so many nanoseconds that a thread is blocked; 0 while nothing is counted.
+/// The nanoseconds that a thread is blocked between two samples; 0 while nothing is counted.
 static RATE: AtomicU64 = AtomicU64::new(0);
 
-/// Whether somebody asks if this function is called at all.
+/// Whether a probe is running that checks if this function is called at all.
 static IS_PROBED: AtomicBool = AtomicBool::new(false);
 static WAS_CALLED: AtomicBool = AtomicBool::new(false);
 
@@ -132,7 +132,7 @@ impl Waiting {
         Some(waiting)
     }
 
-    /// Begins to wait for something that nobody wakes by futex. `None` as above.
+    /// Begins to wait for something that no thread wakes by futex. `None` as above.
     pub(super) fn unpublished() -> Option<Self> {
         let _busy = Busy::enter()?;
         Some(Self::new())

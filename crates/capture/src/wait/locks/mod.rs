@@ -2,7 +2,7 @@
 //!
 //! std, parking_lot and all that is built like them wait by the system call `futex`, and make it through the C library's
 //! function `syscall`. A program that defines a function of this name itself sees every such wait and wake, and nothing
-//! else: a lock that nobody waits for makes no call, and costs nothing. [`syscall`] is what that function calls; the
+//! else: a lock that no thread waits for makes no call, and costs nothing. [`syscall`] is what that function calls; the
 //! macro `flamelet::lock_profiling!` defines it. Who joins a thread waits inside the C library; for that, the macro also
 //! defines `pthread_join`, which calls [`pthread_join`].
 //!
@@ -18,7 +18,7 @@
 //!
 //! * C code that waits inside the C library (`pthread_mutex_lock`) makes its system calls there and is not seen.
 //! * `errno`, results, signals and cancellation are those of the call itself. Nothing is allocated and no lock is taken.
-//! * In the child of a `fork`, counting goes on with a copy of the table.
+//! * In the child of a `fork`, counting continues with a copy of the table.
 
 mod forward;
 mod hook;
@@ -93,7 +93,7 @@ fn prepare() -> Result<()> {
     let made = Box::into_raw(Box::new(Delays::new().map_err(cannot)?));
     let other = TABLE.compare_exchange(std::ptr::null_mut(), made, Ordering::AcqRel, Ordering::Acquire);
     if other.is_err() {
-        // SAFETY: another thread was faster, and nobody else knows this one.
+        // SAFETY: another thread was faster, and no other thread knows this one.
         drop(unsafe { Box::from_raw(made) });
     }
     Ok(())

@@ -38,7 +38,7 @@ pub(super) fn prepare() -> io::Result<()> {
     let made = Box::into_raw(Box::new(made));
     let first = WAITERS.compare_exchange(std::ptr::null_mut(), made, Ordering::AcqRel, Ordering::Acquire);
     if first.is_err() {
-        // SAFETY: another thread was faster, and nobody else knows this one.
+        // SAFETY: another thread was faster, and no other thread knows this one.
         drop(unsafe { Box::from_raw(made) });
     }
     Ok(())
@@ -226,7 +226,7 @@ mod tests {
         let next = held.swap_remove(at);
         assert_eq!(gone.withdraw(), StackNumber::NONE, "the slot is not its own any more");
         mark(CANCELLED, true, || 1000, || number(6));
-        assert_eq!(next.withdraw(), number(6), "nobody else has ended its use");
+        assert_eq!(next.withdraw(), number(6), "no other thread has ended its use");
         for waiter in held {
             waiter.withdraw();
         }

@@ -60,7 +60,7 @@ impl Times {
         }
     }
 
-    /// Returns what held up a poll of these times for most of it. If it was off the CPU, what was seen of it tells why.
+    /// Returns what held up a poll of these times for most of it. If it was off the CPU, what was seen of it shows why.
     pub(super) fn cause(self, seen: Sight) -> &'static str {
         match seen {
             _ if self.locked * 2 > self.running => "lock",

@@ -240,13 +240,13 @@ pub struct LongPoll<'a> {
     pub cause: &'static str,
 }
 
-/// What is told of long polls.
+/// What listeners learn about long polls.
 pub type Listener = fn(&LongPoll<'_>);
 
 static LISTENER: OnceLock<Listener> = OnceLock::new();
 static IS_HEARD: AtomicBool = AtomicBool::new(false);
 
-/// From now on, tells `listener` of each long poll on the thread of the poll, right after it, or stops to. There is one
+/// From now on, calls `listener` for each long poll, on the thread of the poll and right after it, or stops doing so. There is one
 /// listener in a process, the first.
 pub fn tell(listener: Listener, is_on: bool) {
     if is_on {

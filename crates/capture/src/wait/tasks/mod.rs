@@ -1,6 +1,6 @@
 //! Tasks: what async work waits for, for how long, and how its time is spent.
 //!
-//! A [`Task`] wraps a future and polls it with a waker of its own. The future that cannot go on, deep inside, clones that
+//! A [`Task`] wraps a future and polls it with a waker of its own. The future that cannot continue, deep inside, clones that
 //! waker to be woken later: at this moment the stack shows the await with every async function around it. So await
 //! points are seen on any executor, without its help.
 //!

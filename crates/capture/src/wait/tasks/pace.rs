@@ -7,14 +7,14 @@ use crate::tables::{mix, next_random};
 /// The chance is adapted once in this time.
 const WINDOW: u64 = 10_000_000;
 
-/// So many samples in a window cost less than half a percent of it.
+/// This many samples in a window cost less than half a percent of it.
 const MANY: u64 = 8;
 
 /// What a thread may sample beyond that at once, if it has not sampled much of late: so that the tasks that a service makes
 /// when it starts are all seen, though they may never be polled again.
 const CREDIT: u64 = 4096;
 
-/// At least one poll in so many is sampled.
+/// At least one poll in this many is sampled.
 const RAREST: u32 = 1 << 16;
 
 /// The pace of one kind of samples on one thread.

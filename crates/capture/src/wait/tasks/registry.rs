@@ -1,4 +1,4 @@
-//! All tasks that live.
+//! All live tasks.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use crate::own_threads::unseen;
 /// How many tasks are listed at a time; more than these are polled as ever, but not listed.
 pub const MOST_TASKS: usize = 100_000;
 
-/// Tasks are spread over so many maps, so that threads that make tasks do not wait for each other.
+/// Tasks are spread over this many maps, so that threads that make tasks do not wait for each other.
 const SHARDS: usize = 16;
 
 type Shard = Mutex<FxHashMap<u64, Arc<State>>>;

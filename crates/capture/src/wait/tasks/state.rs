@@ -74,7 +74,7 @@ pub struct Info {
 pub(super) struct AwaitPoint {
     pub(super) stack: StackNumber,
     pub(super) context: ContextNumber,
-    /// For how many awaits it stands; 0 if the task only awaits another one that it polls, which counts the time itself.
+    /// How many awaits it stands for; 0 if the task only awaits another one that it polls, which counts the time itself.
     pub(super) weight: u64,
 }
 
@@ -150,7 +150,7 @@ impl State {
     /// Books the time since the last poll, until `now`: awaiting until it was woken, then runnable.
     fn book_wait(&self, now: u64, woken: u64) {
         let since = self.changed.load(Ordering::Relaxed);
-        // A poll that nobody has asked for ends the wait as well.
+        // A poll without a wake-up ends the wait as well.
         let end = if woken == 0 { now } else { woken.clamp(since, now.max(since)) };
         add(&self.awaiting, end - since);
         add(&self.runnable, now.saturating_sub(end));
@@ -165,7 +165,7 @@ impl State {
         }
     }
 
-    /// Notes that a poll ends `now`, after so much time off the CPU, and where the task awaits.
+    /// Notes that a poll ends `now`, after this much time off the CPU, and where the task awaits.
     pub(super) fn end_poll(&self, now: u64, blocked: u64, point: AwaitPoint) {
         let running = now.saturating_sub(self.changed.load(Ordering::Relaxed));
         let blocked = blocked.min(running);

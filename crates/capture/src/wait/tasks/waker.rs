@@ -1,4 +1,4 @@
-//! The waker that a task's future gets: it wakes the executor's, and its clones tell where the task awaits.
+//! The waker that a task's future gets: it wakes the executor's, and its clones show where the task awaits.
 
 #![allow(unsafe_code, reason = "a waker with a table of functions of its own")]
 

@@ -64,7 +64,7 @@ impl Bucket {
         use object_store::Error::{AlreadyExists, NotFound, PermissionDenied, Unauthenticated};
         let kind = match error {
             NotFound { .. } => ErrorKind::NotFound,
-            // Nobody looks for an error of this kind from a store but `create`.
+            // Only the callers of `create` check for an error of this kind.
             AlreadyExists { .. } => ErrorKind::Busy,
             PermissionDenied { .. } | Unauthenticated { .. } => ErrorKind::Denied,
             _ => ErrorKind::Io,

@@ -74,7 +74,7 @@ struct CollectArgs {
     /// Answer queries about a folder or a bucket that other collectors write
     #[arg(long, conflicts_with = "scrape")]
     read_only: bool,
-    /// Requests must bring one of the tokens in this file, one a line, each behind the name of its tenant if it has one
+    /// Require one of the tokens in this file: one a line, after the name of its tenant if it has one
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     token_file: Option<PathBuf>,
     /// How often blocks are written; until then profiles are in the log, which SQL engines do not see [default: 5m]

@@ -1,4 +1,4 @@
-//! Asks this machine's name servers for what the system's resolver does not: the DNS protocol as it is.
+//! Queries this machine's name servers for what the system's resolver does not offer, in the DNS protocol.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};

@@ -41,7 +41,7 @@ impl Outside for Command {
             tls_key: request.tls.key_file.clone(),
             insecure: request.tls.insecure_skip_verify,
             advice: Advice::Configuration,
-            // A service that is scraped must not choose what the collector asks for.
+            // A service that is scraped must not choose what the collector requests.
             follows_no_redirects: true,
             ..FetchOptions::default()
         };

@@ -74,7 +74,7 @@ impl Fleet {
         let reader = reader_of(&self.folder)?;
         let mine = Mine::parse(mine)?;
         let rows = job.options.node_count;
-        // To tell whose code a function is takes its file; and no group may be missing from a sum.
+        // The file of a function shows whose code it is; and no group may be missing from a sum.
         let options = ReportOptions {
             granularity: Some(Granularity::Lines),
             node_count: Some(0),

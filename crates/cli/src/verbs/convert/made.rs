@@ -15,7 +15,7 @@ pub(crate) enum Made {
     Dot,
 }
 
-/// What a profile can be converted to besides file formats for profiles.
+/// What a profile can be converted to other than file formats for profiles.
 const PICTURES: [(&str, &str, Made); 4] = [
     ("dot", "the call graph for Graphviz", Made::Dot),
     ("svg", "a flame graph", Made::Flame(Picture::Svg)),
@@ -29,7 +29,7 @@ impl Made {
         picture.or_else(|| name.parse().ok().filter(|format: &Format| format.can_write()).map(Self::Format))
     }
 
-    /// Returns what the extension of a file asks for.
+    /// Returns what the extension of a file selects.
     pub(crate) fn for_output(path: &Path) -> Option<Self> {
         let ending = path.extension().and_then(|ending| ending.to_str());
         let picture = ending.map(|ending| if ending == "htm" { "html" } else { ending });

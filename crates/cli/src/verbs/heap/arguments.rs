@@ -45,7 +45,7 @@ struct HeapViews {
 }
 
 impl Args {
-    /// Returns the view that was asked for.
+    /// Returns the requested view.
     pub(super) fn view(&self) -> Option<HeapView> {
         let views = self.views;
         let chosen = [

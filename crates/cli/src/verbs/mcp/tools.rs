@@ -24,7 +24,7 @@ pub(super) enum Needs {
 
 /// The most rows of an answer.
 const MOST_ROWS: u64 = 100;
-/// The longest recording, and the longest profile that a service is asked for.
+/// The longest recording, and the longest capture of a service.
 const LONGEST_SECONDS: u64 = 120;
 
 const PROFILE: &[Parameter] = &[Parameter::text(

@@ -9,7 +9,7 @@ use crate::error::{Failure, Result};
 use crate::job::{Picture, Question};
 use crate::profiles::SourceOptions;
 
-/// The report that a flag asks for.
+/// The report that a flag selects.
 #[derive(Clone)]
 pub(super) enum ReportFlag {
     Report(Question),
@@ -17,14 +17,14 @@ pub(super) enum ReportFlag {
     Web,
 }
 
-/// What the command line asked for.
+/// What the command line requests.
 pub(super) struct PprofCommand {
     /// The report, or `None` for the shell.
     pub(super) report: Option<ReportFlag>,
     pub(super) source: SourceOptions,
     pub(super) options: ReportOptions,
     pub(super) output: Option<PathBuf>,
-    /// Where to serve the web page, if it was asked for.
+    /// Where to serve the web page, if it was requested.
     pub(super) http: Option<String>,
     pub(super) no_browser: bool,
 }

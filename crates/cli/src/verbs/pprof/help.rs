@@ -30,7 +30,7 @@ Profiles:
   -total_delay          the same as -sample_index=delay
   -mean_delay           the same with -mean";
 
-/// How wide a flag may be to have its description beside it.
+/// How wide a flag may be to have its description next to it.
 const BESIDE: usize = 22;
 
 /// Lists all flags, for the help below the examples.

@@ -85,7 +85,7 @@ pub(super) struct Run<'a> {
     pub(super) interruptions: &'a Interruptions,
     /// Where it is saved while it runs.
     pub(super) checkpoint: Option<Checkpoint>,
-    /// The load that runs beside it.
+    /// The load that runs meanwhile.
     pub(super) load: Option<&'a Load>,
 }
 
@@ -109,7 +109,7 @@ pub(super) struct Outcome {
 
 type Once<'a> = dyn FnMut(Run<'_>) -> Result<Outcome> + 'a;
 
-/// Makes as many recordings as were asked for, under the load; merges, writes and judges them.
+/// Makes the requested number of recordings, under the load; merges, writes and judges them.
 pub(super) fn run_all(args: &Args, usual_name: &str, record_once: &mut Once<'_>) -> Result<ExitCode> {
     let path = args.output.clone().unwrap_or_else(|| PathBuf::from(usual_name));
     // An invalid output name should not cost a recording.
@@ -413,7 +413,7 @@ pub(super) fn exit_code(status: Option<ExitStatus>, is_bad: bool) -> ExitCode {
     }
 }
 
-/// What the output's extension asks for.
+/// What the output's extension selects.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum OutputKind {
     Picture(Picture),

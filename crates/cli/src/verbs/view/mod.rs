@@ -216,7 +216,7 @@ fn note_empty(folder: &Path, source: &Source) -> Result<()> {
     Ok(())
 }
 
-/// A service that the page can ask for more.
+/// A service that the page can get more profiles from.
 struct Service {
     address: String,
     options: SourceOptions,

@@ -8,7 +8,7 @@ use crate::collector::{Collector, Offered, Refused};
 
 /// Keeps the profiles of an export.
 ///
-/// If some are refused forever, the answer says how many, and the sender goes on. If one may be accepted later, the
+/// If some are refused forever, the answer says how many, and the sender continues. If one may be accepted later, the
 /// whole export is refused: it is sent again, and what was kept already is recognized.
 pub(super) fn export(collector: &Collector, codec: Codec, body: &[u8]) -> Result<Vec<u8>, Refused> {
     let resources = collector.outside.read_otlp(body, codec == Codec::Json, Limits::SERVICE)?;

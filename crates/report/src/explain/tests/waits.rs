@@ -80,7 +80,7 @@ fn who_holds_a_lock_is_reported_from_the_other_profile() {
     assert_eq!(finding(&explained, "lock-holder").places[0].function, "shop::total");
     assert!(!speaks(&explained, "contended-lock"));
     let parked = waits("contentions", 0, &[(&[FUTEX, HANDLE], ("kind", "condvar"), 400)]);
-    assert!(!speaks(&parked, "lock-holder"), "nobody holds a condition variable");
+    assert!(!speaks(&parked, "lock-holder"), "no thread holds a condition variable");
     let unlocks = ("parking_lot::raw_mutex::RawMutex::unlock_slow", "");
     let explained = waits("contentions", 0, &[(&[unlocks, TOTAL], ("", ""), 400)]);
     assert!(speaks(&explained, "lock-holder") && !speaks(&explained, "contended-lock"));

@@ -1,4 +1,4 @@
-//! Finds the folded boxes that hold frames which somebody looks for.
+//! Finds the folded boxes that contain the frames of a search.
 
 use std::ops::Deref;
 

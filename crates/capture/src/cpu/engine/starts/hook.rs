@@ -71,7 +71,7 @@ unsafe fn create_armed(
     Some(result)
 }
 
-/// Looks up the next function of this name: the C library's, or another library's that stands before it. The program calls it
+/// Looks up the next function of this name: the C library's, or another library's that comes before it. The program calls it
 /// when it is loaded: later, the lookup might wait for a thread that loads a library, and that thread for the one that is to
 /// be started.
 pub extern "C" fn resolve_create() {

@@ -1,7 +1,7 @@
 //! Threads that make their timers themselves, as they start.
 //!
 //! A program that defines the C function `pthread_create` itself, and calls [`pthread_create`] in it, lets every thread it
-//! starts make its own timer before its first instruction, and delete it at its end. Then nobody has to look for new threads
+//! starts make its own timer before its first instruction, and delete it at its end. Then there is no need to look for new threads
 //! many times a second, and threads that live for a millisecond are sampled like all others. The macro
 //! `flamelet::thread_sampling!` defines the function.
 //!

@@ -30,7 +30,7 @@ const PERIOD_BITS: u32 = 40;
 static TICK: AtomicU64 = AtomicU64::new(0);
 /// Whether the program calls the hook.
 static IS_INSTALLED: AtomicBool = AtomicBool::new(false);
-/// The key under which a thread has its slot, plus one, so that the C library tells us when it ends; 0 before it is made.
+/// The key under which a thread has its slot, plus one, so that the C library calls us when it ends; 0 before it is made.
 static KEY: AtomicU32 = AtomicU32::new(0);
 
 pub(super) fn note_installed() {
@@ -44,7 +44,7 @@ pub(in super::super) fn is_installed() -> bool {
     IS_INSTALLED.load(Ordering::Relaxed)
 }
 
-/// Returns whether threads that start now shall make their timers.
+/// Returns whether threads that start now should make their timers.
 pub(super) fn is_arming() -> bool {
     ARMING.load(Ordering::Relaxed) != 0
 }

@@ -1,4 +1,4 @@
-//! A load generator that runs beside a recording, from when the recorded command is ready.
+//! A load generator that runs during a recording, from when the recorded command is ready.
 //!
 //! ```text
 //! the recording begins ──► the command is ready (start) ──► the load runs ──► the recording ends, and so does the load
@@ -54,7 +54,7 @@ struct Findings {
 }
 
 impl Load {
-    /// Prepares the load that `args` ask for. It is started once what is recorded is ready; `stop` is set if it fails at
+    /// Prepares the load that `args` describe. It is started once what is recorded is ready; `stop` is set if it fails at
     /// once.
     pub(crate) fn prepare(args: &Args, stop: Arc<AtomicBool>) -> Result<Option<Self>> {
         let Some(command) = args.load.clone() else { return Ok(None) };
@@ -193,7 +193,7 @@ impl Shell {
         failed(&stat)
     }
 
-    /// Returns the last line of its error output, or else of its output. (The two are read by two threads, so nobody knows
+    /// Returns the last line of its error output, or else of its output. (The two are read by two threads, so it is unknown
     /// which line of both came last.)
     fn last_words(&mut self) -> String {
         output::wait_for(&mut self.copying);
