@@ -1,8 +1,9 @@
-//! `cargo xtask tools --peers`: Pyroscope itself with its command `profilecli`, and a receiver made of the code of
-//! Pyroscope's, Parca's and OpenTelemetry's own protocols, for the tests in `tests/tests/peers`.
+//! `cargo xtask tools --peers`: Pyroscope itself with its command `profilecli`, Parca itself, the OpenTelemetry collector and
+//! OpenTelemetry's checker of profiles, and a receiver made of the code of Pyroscope's, Parca's and OpenTelemetry's own
+//! protocols, for the tests in `tests/tests/peers`.
 //!
 //! They take minutes to build, so they are built only on request, at low priority, into the user's cache, which all
-//! clones share. `tests/peers/wire/go.mod` pins the versions of the receiver.
+//! clones share. The files `go.mod` in `tests/peers` pin the versions of what is not a program of its own.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,21 +11,81 @@ use std::process::Command;
 use crate::golang::Golang;
 use crate::{Failure, Outcome, run, workspace};
 
-/// Pyroscope, whose module replaces its interface by a folder that the module does not contain: the interface is a module
-/// of its own.
-const PYROSCOPE: (&str, &str) =
-    ("github.com/grafana/pyroscope@v1.12.0", "github.com/grafana/pyroscope/api@v1.2.0");
+/// A peer that is built from its modules.
+#[derive(Debug)]
+struct Peer {
+    /// The modules, and the folder of each in the first.
+    modules: &'static [(&'static str, &'static str)],
+    /// Programs in `tests/peers` that use internal packages of the first, and become commands of it.
+    own: &'static [&'static str],
+    /// Files that would make Go look for sources that no module contains.
+    without: &'static [&'static str],
+    /// The programs; the last one's presence says that all are built.
+    programs: &'static [&'static str],
+}
+
+/// Pyroscope's module replaces its interface by a folder that the module does not contain: the interface is a module of
+/// its own.
+const PYROSCOPE: Peer = Peer {
+    modules: &[
+        ("github.com/grafana/pyroscope@v1.12.0", ""),
+        ("github.com/grafana/pyroscope/api@v1.2.0", "api"),
+    ],
+    own: &[],
+    without: &["go.work", "go.work.sum"],
+    programs: &["profilecli", "pyroscope"],
+};
+
+/// Parca's module has no built page: its server then has none.
+const PARCA: Peer = Peer {
+    modules: &[("github.com/parca-dev/parca@v0.21.0", "")],
+    own: &[],
+    without: &[],
+    programs: &["parca"],
+};
+
+/// The part of Grafana Alloy that scrapes profiles.
+const ALLOY: Peer = Peer {
+    modules: &[("github.com/grafana/alloy@v1.0.0", "")],
+    own: &["alloy-scrape"],
+    without: &[],
+    programs: &["alloy-scrape"],
+};
+
+/// OpenTelemetry's checker of profiles.
+const PROFCHECK: Peer = Peer {
+    modules: &[("github.com/open-telemetry/sig-profiling/profcheck@v0.0.0-20260820050030-741ed93c4d95", "")],
+    own: &[],
+    without: &[],
+    programs: &["profcheck"],
+};
 
 /// Builds what is not built already from the same sources.
 pub(crate) fn build(golang: &Golang) -> Outcome {
     let cache = cache()?;
-    let sources = workspace::root().join("tests/peers/wire");
-    once(&cache, "wire", &contents(&sources)?, || {
-        let mut command = go(golang, &cache, &sources, "-mod=readonly");
-        command.args(["build", "-p", "1", "-o"]).arg(cache.join("bin/wire")).arg(".");
-        run::step("building the receiver of the tests (takes minutes)", &mut command)
-    })?;
-    once(&cache, "pyroscope", &format!("{PYROSCOPE:?}"), || pyroscope(golang, &cache))
+    for name in ["wire", "collector"] {
+        let sources = own_sources(name);
+        once(&cache, name, &contents(&sources)?, || {
+            let mut command = go(golang, &cache, &sources, "-mod=readonly");
+            command.args(["build", "-p", "1", "-o"]).arg(cache.join("bin").join(name)).arg(".");
+            run::step(&format!("building {name} (takes minutes)"), &mut command)
+        })?;
+    }
+    for peer in [&PYROSCOPE, &PARCA, &ALLOY] {
+        let name = peer.programs.last().copied().unwrap_or_default();
+        let own: Result<Vec<String>, Failure> =
+            peer.own.iter().map(|own| contents(&own_sources(own))).collect();
+        let stamp = format!("{peer:?}{}", own?.concat());
+        once(&cache, name, &stamp, || from_modules(golang, &cache, name, peer))?;
+    }
+    // Some mirrors of modules do not have it.
+    once(&cache, "profcheck", &format!("{PROFCHECK:?}"), || {
+        from_modules(golang, &cache, "profcheck", &PROFCHECK)
+    })
+    .unwrap_or_else(|failure| {
+        println!("   without OpenTelemetry's checker of profiles: {}", failure.message)
+    });
+    Ok(())
 }
 
 /// Runs `build` unless the program `name` was built from these sources.
@@ -38,22 +99,24 @@ fn once(cache: &Path, name: &str, sources: &str, build: impl FnOnce() -> Outcome
     std::fs::write(stamp, sources).map_err(failed)
 }
 
-/// Builds Pyroscope and profilecli from their modules.
-fn pyroscope(golang: &Golang, cache: &Path) -> Outcome {
-    let sources = cache.join("pyroscope");
+/// Builds the programs of a peer.
+fn from_modules(golang: &Golang, cache: &Path, name: &str, peer: &Peer) -> Outcome {
+    let sources = cache.join(name);
     let _ = std::fs::remove_dir_all(&sources);
-    std::fs::create_dir_all(&sources).map_err(failed)?;
-    copy(&module(golang, cache, PYROSCOPE.0)?, &sources)?;
-    copy(&module(golang, cache, PYROSCOPE.1)?, &sources.join("api"))?;
-    for workspace in ["go.work", "go.work.sum"] {
-        std::fs::remove_file(sources.join(workspace)).map_err(failed)?;
+    for (module_name, folder) in peer.modules {
+        copy(&module(golang, cache, module_name)?, &sources.join(folder))?;
     }
-    // The program last: its presence says that all is built.
-    for name in ["profilecli", "pyroscope"] {
+    for own in peer.own {
+        copy(&own_sources(own), &sources.join("cmd").join(own))?;
+    }
+    for file in peer.without {
+        std::fs::remove_file(sources.join(file)).map_err(failed)?;
+    }
+    for program in peer.programs {
         let mut command = go(golang, cache, &sources, "-mod=mod");
-        command.env("GOSUMDB", "off").args(["build", "-p", "1", "-o"]).arg(cache.join("bin").join(name));
-        command.arg(format!("./cmd/{name}"));
-        run::step(&format!("building {name} (takes minutes)"), &mut command)?;
+        command.env("GOSUMDB", "off").args(["build", "-p", "1", "-o"]).arg(cache.join("bin").join(program));
+        command.arg(format!("./cmd/{program}"));
+        run::step(&format!("building {program} (takes minutes)"), &mut command)?;
     }
     std::fs::remove_dir_all(sources).map_err(failed)
 }
@@ -85,6 +148,17 @@ fn go(golang: &Golang, cache: &Path, folder: &Path, flags: &str) -> Command {
     command
 }
 
+/// Returns a program that is built already.
+pub(crate) fn program(name: &str) -> Result<PathBuf, Failure> {
+    let program = cache()?.join("bin").join(name);
+    match program.is_file() {
+        true => Ok(program),
+        false => {
+            Err(Failure::unusable(format!("{name} is not built; `cargo xtask tools --peers` builds it")))
+        }
+    }
+}
+
 /// Returns the folder that the tests look into.
 fn cache() -> Result<PathBuf, Failure> {
     let home = std::env::var_os("HOME").ok_or_else(|| Failure::unusable("HOME is not set"))?;
@@ -93,10 +167,19 @@ fn cache() -> Result<PathBuf, Failure> {
     Ok(cache)
 }
 
+/// Returns the folder of a program of our own.
+fn own_sources(name: &str) -> PathBuf {
+    workspace::root().join("tests/peers").join(name)
+}
+
 /// Returns the sources as one text.
 fn contents(folder: &Path) -> Result<String, Failure> {
-    let read = |file: &str| std::fs::read_to_string(folder.join(file)).map_err(failed);
-    Ok([read("go.mod")?, read("main.go")?, read("query.go")?].concat())
+    let entries = std::fs::read_dir(folder).map_err(failed)?;
+    let paths: Result<Vec<PathBuf>, _> = entries.map(|entry| entry.map(|entry| entry.path())).collect();
+    let mut paths = paths.map_err(failed)?;
+    paths.retain(|path| path.extension().is_some_and(|end| end == "go" || end == "mod"));
+    paths.sort();
+    paths.iter().map(|path| std::fs::read_to_string(path).map_err(failed)).collect()
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is used as a function of an error")]

@@ -1,6 +1,8 @@
 //! `cargo xtask bench NAME`: compares flamelet with its peers, in one run, interleaved. Each benchmark is a file.
 
 mod adds;
+mod check;
+mod collect;
 mod cpu;
 mod formats;
 mod heap;
@@ -9,6 +11,7 @@ mod history;
 mod measure;
 mod open;
 mod page;
+mod process;
 mod real;
 mod record;
 mod statistics;
@@ -36,6 +39,8 @@ struct Bench {
 
 const BENCHES: &[Bench] = &[
     Bench { name: "adds", run: adds::run },
+    Bench { name: "check", run: check::run },
+    Bench { name: "collect", run: collect::run },
     Bench { name: "cpu", run: cpu::run },
     Bench { name: "formats", run: formats::run },
     Bench { name: "heap", run: heap::run },

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use super::page::{Section, verdict};
 use super::{Options, build_flamelet, folder};
-use crate::{Failure, run};
+use crate::{Failure, Outcome, run};
 use programs::{PROGRAMS, Program};
 use shares::{Difference, Shares};
 
@@ -46,7 +46,8 @@ pub(super) fn run(options: &Options) -> Result<Section, Failure> {
     if run::which("perf").is_none() {
         return Err(Failure::unusable("bench real needs perf (Debian: apt-get install linux-perf)"));
     }
-    let bench = Bench { flamelet: build_flamelet()?, folder: folder()?.join("real"), quick: options.quick };
+    let bench =
+        Recorder { flamelet: build_flamelet()?, folder: folder()?.join("real"), quick: options.quick };
     std::fs::create_dir_all(&bench.folder).map_err(|error| Failure::failed(error.to_string()))?;
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let (mut rows, mut reached, mut skipped) = (Vec::new(), [0; 3], Vec::new());
@@ -116,50 +117,78 @@ fn section(rows: Vec<Vec<String>>, reached: [usize; 3], skipped: &[&str], load: 
     }
 }
 
-struct Bench {
-    flamelet: PathBuf,
-    folder: PathBuf,
-    quick: bool,
+/// Records the programs, each in a folder of its own.
+pub(super) struct Recorder {
+    pub(super) flamelet: PathBuf,
+    pub(super) folder: PathBuf,
+    /// Short runs.
+    pub(super) quick: bool,
 }
 
-impl Bench {
+impl Recorder {
     fn figures(&self, program: &Program) -> Result<Figures, Failure> {
         run::heading(program.name);
-        program.install()?;
-        let folder = self.folder.join(program.name.replace(' ', "-"));
-        std::fs::create_dir_all(&folder).map_err(|error| Failure::failed(error.to_string()))?;
-        let port = programs::free_port();
-        let shell = |script: &str| {
-            let mut shell = Command::new("sh");
-            shell.args(["-ec", script]).current_dir(&folder).env("PORT", &port);
-            shell.env("DIR", &folder).env("ROUNDS", if self.quick { "1" } else { "8" });
-            shell
-        };
-        run::output(&mut shell(program.prepare))?;
+        let folder = self.prepare(program)?;
         let (ours, theirs) = (folder.join("flamelet.pb.gz"), folder.join("perf.data"));
-        let mut record = shell(&self.script(program, &ours, &theirs));
-        let log = folder.join("log");
-        let file = std::fs::File::create(&log).map_err(|error| Failure::failed(error.to_string()))?;
-        let copy = file.try_clone().map_err(|error| Failure::failed(error.to_string()))?;
-        record.stdin(Stdio::null()).stdout(file).stderr(copy);
-        let status = record.status().map_err(|error| Failure::failed(error.to_string()))?;
-        if !ours.is_file() || !theirs.is_file() {
-            return Err(Failure::failed(format!("no recording ({status}); see {}", log.display())));
-        }
+        let perf = format!("perf record -q -B -N -e cpu-clock -F {HERTZ} -o {} -- ", theirs.display());
+        let _ = std::fs::remove_file(&theirs);
+        self.run(program, &folder, &perf, &ours)?;
         self.compare(&ours, &theirs)
     }
 
-    /// The command line of a recording: perf starts flamelet, which starts the program.
-    fn script(&self, program: &Program, ours: &Path, theirs: &Path) -> String {
+    /// Records a program with flamelet alone. Returns the file.
+    pub(super) fn record(&self, name: &str, number: usize) -> Result<PathBuf, Failure> {
+        let program = PROGRAMS.iter().find(|program| program.name == name);
+        let program = program.ok_or_else(|| Failure::failed(format!("no program {name}")))?;
+        let folder = self.prepare(program)?;
+        let file = folder.join(format!("{number}.pb.gz"));
+        self.run(program, &folder, "", &file)?;
+        Ok(file)
+    }
+
+    /// Installs a program. Returns its folder.
+    fn prepare(&self, program: &Program) -> Result<PathBuf, Failure> {
+        program.install()?;
+        let folder = self.folder.join(program.name.replace(' ', "-"));
+        std::fs::create_dir_all(&folder).map_err(|error| Failure::failed(error.to_string()))?;
+        Ok(folder)
+    }
+
+    fn shell(&self, folder: &Path, script: &str) -> Command {
+        let mut shell = Command::new("sh");
+        shell.args(["-ec", script]).current_dir(folder);
+        shell.env("DIR", folder).env("ROUNDS", if self.quick { "1" } else { "8" });
+        shell
+    }
+
+    /// Runs a recording: `before` starts flamelet, which starts the program.
+    fn run(&self, program: &Program, folder: &Path, before: &str, ours: &Path) -> Outcome {
+        let failed = |error: std::io::Error| Failure::failed(error.to_string());
+        let _ = std::fs::remove_file(ours);
+        let port = programs::free_port();
+        // Its input, if it is not there already, and for a server a configuration with the port.
+        run::output(self.shell(folder, program.prepare).env("PORT", &port))?;
+        let mut record = self.shell(folder, &self.script(program, before, ours));
+        let log = folder.join("log");
+        let file = std::fs::File::create(&log).map_err(failed)?;
+        let copy = file.try_clone().map_err(failed)?;
+        record.env("PORT", port).stdin(Stdio::null()).stdout(file).stderr(copy);
+        let status = record.status().map_err(failed)?;
+        match ours.is_file() {
+            true => Ok(()),
+            false => Err(Failure::failed(format!("no recording ({status}); see {}", log.display()))),
+        }
+    }
+
+    /// The command line of a recording.
+    fn script(&self, program: &Program, before: &str, ours: &Path) -> String {
         let seconds = if self.quick { 2 } else { 10 };
         let load = program.load.map_or(String::new(), |load| format!("--duration {seconds} --load '{load}'"));
         format!(
-            "rm -f {ours} {theirs}; perf record -q -B -N -e cpu-clock -F {HERTZ} -o {theirs} -- {flamelet} record -F {HERTZ} {load} \
-             -o {ours} -- {command}",
-            ours = ours.display(),
-            theirs = theirs.display(),
-            flamelet = self.flamelet.display(),
-            command = program.command
+            "{before}{} record -F {HERTZ} {load} -o {} -- {}",
+            self.flamelet.display(),
+            ours.display(),
+            program.command
         )
     }
 

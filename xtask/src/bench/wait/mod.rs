@@ -76,7 +76,8 @@ pub(super) fn run(options: &Options) -> Result<Section, Failure> {
             figures[at].push(measure(&services[at], &programs[0], millis)?);
         }
     }
-    let memory: Vec<f64> = services.iter().map(Service::peak_megabytes).collect::<Result<_, _>>()?;
+    let memory: Vec<f64> =
+        services.iter().map(|service| service.process.peak_megabytes()).collect::<Result<_, _>>()?;
     drop(services);
     let micro = micro(&programs, &dump, options)?;
     Ok(section(&figures, &memory, &micro, turns, millis))
