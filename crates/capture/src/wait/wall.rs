@@ -9,6 +9,7 @@ use flamelet_profile::{Label, Profile, ProfileBuilder};
 use rustc_hash::FxHashMap;
 
 use super::calls::Call;
+use super::moments::Moments;
 use super::profile::{Mapped, add_stack};
 use super::stacks;
 use crate::labels::LabelSet;
@@ -24,15 +25,17 @@ const MOST_STACKS: usize = 50_000;
 /// A thread that did not answer, because it blocks signals for instance, is asked again after this many looks.
 const ASK_AGAIN_AFTER: u32 = 64;
 
-/// A thread that has not run for this many looks is then looked at once in [`STILL_EVERY`].
-const STILL_LONG: u64 = 8;
-const STILL_EVERY: u64 = 4;
+/// How rarely a thread is looked at that has not run for more than so many looks, the longest first.
+const STILL: [(u64, u64); 2] = [(64, 16), (8, 4)];
 
 /// Listing the threads takes at most one part in this many of the time.
-const LIST_RARELY: u64 = 250;
+const LIST_RARELY: u64 = 500;
 
-/// A thread that used no more CPU time than this since the last look has not left its system call.
-const STILL: u64 = 10_000;
+/// A thread that used no more CPU time than this, in nanoseconds, since the last look has not left its system call.
+const UNMOVED: u64 = 10_000;
+
+/// The place of the time among the values of a sample.
+const WALL: usize = 1;
 
 /// A wall clock profile that is being taken. Call [`WallClock::look`] again and again.
 pub struct WallClock {
@@ -48,6 +51,9 @@ pub struct WallClock {
     /// The places of rows.
     places: FxHashMap<Row, usize>,
     started: Instant,
+    /// The same on the monotonic clock.
+    start: u64,
+    moments: Moments,
     lost: u64,
 }
 
@@ -73,6 +79,8 @@ struct Seen {
     is_running: bool,
     /// The row that it was booked to, as long as nothing of that has changed.
     place: Option<usize>,
+    /// Its last moment on the timeline.
+    moment: Option<usize>,
     /// How many looks it is not asked, because it did not answer.
     silent_for: u32,
 }
@@ -104,6 +112,8 @@ impl WallClock {
             rows: Vec::new(),
             places: FxHashMap::default(),
             started,
+            start: clock::monotonic_nanos(),
+            moments: Moments::default(),
             lost: 0,
         })
     }
@@ -123,7 +133,7 @@ impl WallClock {
             if cpu == 0 {
                 continue;
             }
-            let still = self.threads.get(&listed).filter(|seen| cpu.saturating_sub(seen.cpu) <= STILL);
+            let still = self.threads.get(&listed).filter(|seen| cpu.saturating_sub(seen.cpu) <= UNMOVED);
             let is_known = still.is_some_and(|seen| !seen.stack.is_empty());
             if is_known {
                 self.ask_call(listed);
@@ -180,6 +190,7 @@ impl WallClock {
             call: None,
             is_running: false,
             place: None,
+            moment: None,
             silent_for: 0,
         });
         // They answer to no signal.
@@ -211,7 +222,7 @@ impl WallClock {
         let used = cpu.saturating_sub(seen.cpu);
         let passed = now.saturating_sub(seen.at);
         let looks = std::mem::replace(&mut seen.look, self.looks).abs_diff(self.looks);
-        if used > STILL {
+        if used > UNMOVED {
             seen.still_since = self.looks;
         }
         let is_running = used * 2 > passed;
@@ -229,6 +240,8 @@ impl WallClock {
             Some(booked) => {
                 booked.count += looks;
                 booked.nanos += passed;
+                let (row, last) = (seen.place.unwrap_or_default(), seen.moment);
+                seen.moment = self.moments.add(thread.tid, &seen.name, row, now - passed..now, last.filter(|_| !is_running));
             }
             None => self.lost += 1,
         }
@@ -245,10 +258,13 @@ impl WallClock {
         let duration = self.started.elapsed();
         mapped.builder().header_mut().duration_nanos = i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX);
         let (mut idle, mut idle_nanos) = (0u64, 0u64);
+        // The samples of the rows; idle threads have none.
+        let mut samples = Vec::with_capacity(self.rows.len());
         for Booked { row, count, nanos } in &self.rows {
             if !row.is_running && is_idle(&row.stack) {
                 idle += count;
                 idle_nanos += nanos;
+                samples.push(None);
                 continue;
             }
             let stack = add_stack(&mut mapped, &row.stack, "[no answer]");
@@ -256,7 +272,8 @@ impl WallClock {
             let labels = row.labels(builder);
             let labels = builder.labels(&labels);
             let value = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-            builder.merge_sample(stack, labels, &[value(*count), value(*nanos)]);
+            let sample = builder.merge_sample(stack, labels, &[value(*count), value(*nanos)]);
+            samples.push(u32::try_from(sample).ok());
         }
         let seconds = Duration::from_nanos(idle_nanos).as_secs_f64();
         mapped
@@ -265,7 +282,8 @@ impl WallClock {
         if self.lost > 0 {
             mapped.builder().comment(&format!("flamelet: {} samples lost: too many stacks", self.lost));
         }
-        mapped.finish()
+        let timeline = self.moments.timeline(mapped.builder(), self.start, &samples, WALL);
+        mapped.finish_with(timeline)
     }
 
     /// Returns all stacks that were seen.
@@ -292,7 +310,9 @@ impl Row {
 impl Seen {
     /// Returns whether a thread need not be looked at: it has not run for long, and others are looked at in its place.
     fn may_wait(&self, look: u64) -> bool {
-        look - self.still_since > STILL_LONG && look - self.look < STILL_EVERY
+        let still = look - self.still_since;
+        let rarely = STILL.into_iter().find(|(longer, _)| still > *longer);
+        rarely.is_some_and(|(_, every)| look - self.look < every)
     }
 }
 

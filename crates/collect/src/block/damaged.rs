@@ -2,11 +2,10 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use flamelet_profile::{Error, ErrorKind, Result};
+use flamelet_profile::{Error, ErrorKind, Result, terminal};
 
 pub(crate) fn damaged(what: &str) -> Error {
-    let what: String = what.chars().take(200).map(|c| if c.is_control() { ' ' } else { c }).collect();
-    Error::new(ErrorKind::Corrupt, format!("the block is damaged: {what}"))
+    Error::new(ErrorKind::Corrupt, format!("the block is damaged: {}", terminal::one_line(what, 200)))
 }
 
 /// Calls a function that reads a file. The checks before it are meant to leave nothing on which the Parquet reader

@@ -1,9 +1,12 @@
 //! Accepts connections: a limited number, and none that waits forever for its request.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::Router;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
@@ -18,6 +21,8 @@ const LOOK: Duration = Duration::from_millis(100);
 /// How long to wait after a connection could not be accepted (there are too many open files), and for the rest of the
 /// first bytes.
 const PAUSE: Duration = Duration::from_millis(20);
+/// How many times as long as a head a connection may be without requests. (Those of HTTP/1 end after one head.)
+const IDLE: u32 = 6;
 
 /// What connections may take.
 #[derive(Clone, Copy)]
@@ -61,8 +66,54 @@ async fn serve(stream: TcpStream, router: Router, head: Duration) {
     // A peer that is gone does not answer a ping.
     builder.http2().timer(TokioTimer::new()).keep_alive_interval(head * 3).keep_alive_timeout(head);
     let builder = if is_http2 { builder.http2_only() } else { builder.http1_only() };
+    let (requests, service) = (Arc::new(ConnectionRequests::default()), TowerToHyperService::new(router));
+    let counted = service_fn({
+        let requests = requests.clone();
+        move |request| {
+            let (running, answer) = (requests.clone().begin(), service.call(request));
+            async move {
+                let answer = answer.await;
+                drop(running);
+                answer
+            }
+        }
+    });
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), counted));
+    let mut before = 0;
     // A connection that fails is its peer's problem.
-    let _ = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)).await;
+    while timeout(head * IDLE, connection.as_mut()).await.is_err() {
+        let begun = requests.begun.load(Ordering::Relaxed);
+        if begun == before && requests.running.load(Ordering::Relaxed) == 0 {
+            connection.as_mut().graceful_shutdown();
+            let _ = timeout(head, connection).await;
+            return;
+        }
+        before = begun;
+    }
+}
+
+/// The requests of a connection. One that has none for a while gives up its place, even if its peer answers pings.
+#[derive(Default)]
+struct ConnectionRequests {
+    begun: AtomicUsize,
+    running: AtomicUsize,
+}
+
+impl ConnectionRequests {
+    fn begin(self: Arc<Self>) -> RequestInWork {
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        self.running.fetch_add(1, Ordering::Relaxed);
+        RequestInWork(self)
+    }
+}
+
+/// A request that is being answered.
+struct RequestInWork(Arc<ConnectionRequests>);
+
+impl Drop for RequestInWork {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// Returns whether a connection begins as HTTP/2 does; `None` if it ends before. (The builder would wait for these bytes
@@ -83,6 +134,35 @@ mod tests {
     use super::*;
     use std::io::{Read, Write};
 
+    /// Types of frames of HTTP/2.
+    const SETTINGS: u8 = 4;
+    const PING: u8 = 6;
+
+    fn frame(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
+        [&[0, 0, payload.len() as u8, kind, flags, 0, 0, 0, 0][..], payload].concat()
+    }
+
+    fn ends_although_it_answers_pings(mut stream: std::net::TcpStream) -> bool {
+        const ACK: u8 = 1;
+        let mut pings = 0;
+        let mut head = [0; 9];
+        while stream.read_exact(&mut head).is_ok() {
+            let mut payload = vec![0; usize::from(u16::from_be_bytes([head[1], head[2]]))];
+            if stream.read_exact(&mut payload).is_err() {
+                return true;
+            }
+            if head[3] == PING && head[4] != ACK {
+                pings += 1;
+                // The server may have closed it meanwhile.
+                let _ = stream.write_all(&frame(PING, ACK, &payload));
+            }
+            if pings > 30 {
+                return false;
+            }
+        }
+        true
+    }
+
     #[test]
     fn connections_that_say_nothing_make_room_for_others() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -96,7 +176,7 @@ mod tests {
             runtime.expect("a runtime").block_on(async {
                 let listener = TcpListener::from_std(listener).expect("a listener");
                 let router = Router::new().fallback(|| async { "answered" });
-                let connections = Connections { most: 3, head: Duration::from_millis(300) };
+                let connections = Connections { most: 4, head: Duration::from_millis(300) };
                 listen(listener, router, connections, move || stop.load(over)).await;
             });
         });
@@ -106,6 +186,8 @@ mod tests {
             stream.write_all(begin).expect("sent");
             stream
         };
+        // This one answers pings and asks for nothing.
+        let idle = connect(&[&PREFACE[..], &frame(SETTINGS, 0, &[])].concat());
         let mut slow = [&b""[..], b"P", b"GET / HTTP/1.1\r\nHost: local"].map(connect);
         // There is no place for it until one of the others is closed.
         let mut asking = connect(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
@@ -116,6 +198,7 @@ mod tests {
             let ended = stream.read_to_end(&mut Vec::new()).map_err(|error| error.kind());
             assert!(matches!(ended, Ok(_) | Err(std::io::ErrorKind::ConnectionReset)), "{ended:?}");
         }
+        assert!(ends_although_it_answers_pings(idle), "a connection without requests keeps its place");
         is_over.store(true, over);
         server.join().expect("no panic");
     }

@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use flamelet_profile::terminal;
+
 /// Passes everything from `from` on to `to`, and shows it to `look`, on a thread of its own.
 pub(super) fn copy(
     mut from: PipeReader,
@@ -45,12 +47,12 @@ impl Tail {
         tail.drain(..excess);
     }
 
-    /// Returns the last line with anything in it, without control characters.
+    /// Returns the last line with anything in it, safe to print.
     pub(super) fn last_line(&self) -> String {
         let tail = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let text = String::from_utf8_lossy(&tail);
         let line = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
-        line.trim().chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+        terminal::one_line(line.trim(), Self::MOST)
     }
 }
 
@@ -94,7 +96,7 @@ mod tests {
         assert_eq!(tail.last_line(), "");
         tail.add(&[b'x'; 10_000]);
         tail.add(b"\nsh: \x1b[1mwrk\x1b[0m: not found\n\n");
-        assert_eq!(tail.last_line(), "sh: \u{fffd}[1mwrk\u{fffd}[0m: not found");
+        assert_eq!(tail.last_line(), "sh:  [1mwrk [0m: not found");
         assert!(tail.0.lock().expect("no panic").len() <= Tail::MOST);
     }
 }
