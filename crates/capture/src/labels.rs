@@ -45,17 +45,17 @@ type Pairs = Box<[(Box<str>, Box<str>)]>;
 /// A set of labels: text values by name. Cheap to clone.
 #[derive(Clone)]
 pub struct LabelSet {
-    entry: Option<Arc<Entry>>,
+    entry: Option<Arc<SetEntry>>,
 }
 
-struct Entry {
+struct SetEntry {
     id: u32,
     pairs: Pairs,
     /// Whether it was used since it was found to be idle: then there may be a record that names it.
     is_asked_for: AtomicBool,
 }
 
-impl Entry {
+impl SetEntry {
     /// Hands it to a caller. Call with the table locked.
     fn ask(self: &Arc<Self>) -> Arc<Self> {
         self.is_asked_for.store(true, Ordering::Relaxed);
@@ -130,7 +130,7 @@ impl LabelSet {
         known.ok().flatten().unwrap_or_else(|| {
             let before = Self::current();
             let set = before.with([(name, value)]);
-            let made = Made { before, name, value: value.into(), set: set.clone() };
+            let made = DerivedSet { before, name, value: value.into(), set: set.clone() };
             // A thread that is ending remembers nothing.
             let _ = RECENT.try_with(|recent| {
                 let mut recent = recent.borrow_mut();
@@ -219,14 +219,14 @@ impl Drop for Lent<'_> {
 }
 
 /// A set that was made of another one and a label. It holds the other one, whose number is its own as long.
-struct Made {
+struct DerivedSet {
     before: LabelSet,
     name: &'static str,
     value: Box<str>,
     set: LabelSet,
 }
 
-impl Made {
+impl DerivedSet {
     /// Returns the set if it is the running thread's with this label.
     fn get(&self, name: &str, value: &str) -> Option<LabelSet> {
         let is_it = self.before.id() == current_id() && self.name == name && *self.value == *value;
@@ -238,7 +238,7 @@ impl Made {
 const REMEMBERED: usize = 8;
 
 thread_local! {
-    static RECENT: RefCell<[Option<Made>; REMEMBERED]> = const { RefCell::new([const { None }; REMEMBERED]) };
+    static RECENT: RefCell<[Option<DerivedSet>; REMEMBERED]> = const { RefCell::new([const { None }; REMEMBERED]) };
 }
 
 /// Gives futures labels.
@@ -317,7 +317,7 @@ impl Moment {
 pub(crate) fn try_resolve(id: u32) -> Option<LabelSet> {
     let table = known_table()?.try_lock().ok()?;
     let entry = table.entries.get(id.checked_sub(1)? as usize)?;
-    Some(LabelSet { entry: entry.as_ref().map(Entry::ask) })
+    Some(LabelSet { entry: entry.as_ref().map(SetEntry::ask) })
 }
 
 /// Forgets sets that have no holder and had none at the last call either. The collector of raw records calls it each
@@ -340,10 +340,10 @@ pub(crate) fn no_records() {
 const FEW: usize = 1024;
 
 #[derive(Default)]
-struct Table {
+struct SetTable {
     by_pairs: FxHashMap<Pairs, u32>,
     /// Indexed by number − 1.
-    entries: Vec<Option<Arc<Entry>>>,
+    entries: Vec<Option<Arc<SetEntry>>>,
     free: Vec<u32>,
     /// Sets that had no holder at the last collection.
     idle: Vec<u32>,
@@ -359,26 +359,26 @@ struct Table {
 use fork::{known_table, shared_table};
 
 #[cfg(not(target_os = "linux"))]
-static TABLE: std::sync::OnceLock<Mutex<Table>> = std::sync::OnceLock::new();
+static TABLE: std::sync::OnceLock<Mutex<SetTable>> = std::sync::OnceLock::new();
 
 #[cfg(not(target_os = "linux"))]
-fn shared_table() -> &'static Mutex<Table> {
+fn shared_table() -> &'static Mutex<SetTable> {
     TABLE.get_or_init(Mutex::default)
 }
 
 #[cfg(not(target_os = "linux"))]
-fn known_table() -> Option<&'static Mutex<Table>> {
+fn known_table() -> Option<&'static Mutex<SetTable>> {
     TABLE.get()
 }
 
-struct TableGuard(MutexGuard<'static, Table>);
+struct TableGuard(MutexGuard<'static, SetTable>);
 
 fn table() -> TableGuard {
     TableGuard(unseen(|| shared_table().lock()).unwrap_or_else(PoisonError::into_inner))
 }
 
 impl TableGuard {
-    fn intern(&mut self, pairs: Pairs) -> Arc<Entry> {
+    fn intern(&mut self, pairs: Pairs) -> Arc<SetEntry> {
         let table = &mut *self.0;
         if let Some(&id) = table.by_pairs.get(&pairs)
             && let Some(entry) = &table.entries[id as usize - 1]
@@ -391,15 +391,15 @@ impl TableGuard {
             table.entries.push(None);
             table.entries.len() as u32
         });
-        let entry = Arc::new(Entry { id, pairs: pairs.clone(), is_asked_for: AtomicBool::new(false) });
+        let entry = Arc::new(SetEntry { id, pairs: pairs.clone(), is_asked_for: AtomicBool::new(false) });
         table.by_pairs.insert(pairs, id);
         table.entries[id as usize - 1] = Some(entry.clone());
         entry
     }
 
-    fn get(&mut self, id: u32) -> Option<Arc<Entry>> {
+    fn get(&mut self, id: u32) -> Option<Arc<SetEntry>> {
         let index = id.checked_sub(1)?;
-        self.0.entries.get(index as usize)?.as_ref().map(Entry::ask)
+        self.0.entries.get(index as usize)?.as_ref().map(SetEntry::ask)
     }
 
     /// Checks again whenever there are twice as many sets as last time, so that each set pays for one check.
@@ -419,8 +419,8 @@ impl TableGuard {
     fn collect_garbage(&mut self) {
         let table = &mut *self.0;
         table.collections = table.collections.wrapping_add(1);
-        let is_held = |entry: &Arc<Entry>| Arc::strong_count(entry) > 1;
-        let is_asked_for = |entry: &Arc<Entry>| entry.is_asked_for.load(Ordering::Relaxed);
+        let is_held = |entry: &Arc<SetEntry>| Arc::strong_count(entry) > 1;
+        let is_asked_for = |entry: &Arc<SetEntry>| entry.is_asked_for.load(Ordering::Relaxed);
         for id in std::mem::take(&mut table.idle) {
             let slot = &mut table.entries[id as usize - 1];
             if slot.as_ref().is_some_and(|entry| !is_held(entry) && !is_asked_for(entry))
@@ -507,7 +507,7 @@ mod tests {
     #[test]
     fn sets_do_not_pile_up_while_nobody_samples() {
         const SETS: usize = 100_000;
-        let table: &'static std::sync::Mutex<Table> = Box::leak(Box::default());
+        let table: &'static std::sync::Mutex<SetTable> = Box::leak(Box::default());
         let mut guard = TableGuard(table.lock().expect("no one else has it"));
         let intern = |guard: &mut TableGuard, number: usize| {
             guard.intern([("request".into(), number.to_string().into())].into())
@@ -525,7 +525,7 @@ mod tests {
 
     #[test]
     fn a_set_that_is_used_again_while_idle_outlives_the_next_collection() {
-        let table: &'static std::sync::Mutex<Table> = Box::leak(Box::default());
+        let table: &'static std::sync::Mutex<SetTable> = Box::leak(Box::default());
         let mut guard = TableGuard(table.lock().expect("no one else has it"));
         let intern = |guard: &mut TableGuard| guard.intern([("request".into(), "7".into())].into()).id;
         let id = intern(&mut guard);

@@ -13,7 +13,7 @@ use flamelet_profile::budget::Loan;
 use flamelet_profile::{Budget, Error, ErrorKind, Result};
 use rustc_hash::FxBuildHasher;
 
-use crate::block::{self, Block, NAMES, Row, Written};
+use crate::block::{self, Block, NAMES, SampleRow, Written};
 use crate::manifest::{MAX_MANIFEST, Manifest};
 use crate::names::{folder_name, hour_name, hour_of, service_of};
 use crate::series::Series;
@@ -41,7 +41,7 @@ pub(crate) struct Blocks {
 
 /// A block in a store.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
+pub(crate) struct StoredBlock {
     /// The path of its folder.
     pub(crate) path: String,
     pub(crate) manifest: Manifest,
@@ -51,12 +51,12 @@ pub(crate) struct Found {
 
 /// Returns the blocks that no other replaces, and decides for each profile that is in several of them from which one
 /// it is read. Several collectors may have accepted the same profile, or may have merged the same blocks.
-pub(crate) fn live(found: &[Found]) -> Vec<Found> {
-    let is_live = |one: &&Found| !found.iter().any(|other| one.is_replaced_by(other));
-    let mut live: Vec<Found> = found.iter().filter(is_live).cloned().collect();
+pub(crate) fn live(found: &[StoredBlock]) -> Vec<StoredBlock> {
+    let is_live = |one: &&StoredBlock| !found.iter().any(|other| one.is_replaced_by(other));
+    let mut live: Vec<StoredBlock> = found.iter().filter(is_live).cloned().collect();
     // Blocks whose rows do not say which profile they belong to are read whole.
     live.sort_by(|a, b| {
-        let has_profiles = |found: &Found| found.manifest.has_profiles();
+        let has_profiles = |found: &StoredBlock| found.manifest.has_profiles();
         has_profiles(a).cmp(&has_profiles(b)).then_with(|| a.path.cmp(&b.path))
     });
     let mut seen = Profiles::default();
@@ -66,9 +66,9 @@ pub(crate) fn live(found: &[Found]) -> Vec<Found> {
     live
 }
 
-impl Found {
+impl StoredBlock {
     /// Returns whether a row of this block is not read from another one.
-    pub(crate) fn keeps(&self, row: &Row) -> bool {
+    pub(crate) fn keeps(&self, row: &SampleRow) -> bool {
         self.elsewhere.is_empty() || !self.elsewhere.contains(&row.profile)
     }
 
@@ -143,7 +143,12 @@ impl Blocks {
 
     /// Returns the blocks of a service and hour, with a line for each that cannot be used. If one was removed after it was
     /// listed, which happens when another one has replaced it, the hour is listed again.
-    pub(crate) fn blocks(&self, service: &str, hour: i64, notes: &mut Vec<String>) -> Result<Vec<Found>> {
+    pub(crate) fn blocks(
+        &self,
+        service: &str,
+        hour: i64,
+        notes: &mut Vec<String>,
+    ) -> Result<Vec<StoredBlock>> {
         let mut names = self.block_names(service, hour)?;
         for _ in 1..TRIES {
             let mut own = Vec::new();
@@ -166,14 +171,14 @@ impl Blocks {
         hour: i64,
         names: &[String],
         notes: &mut Vec<String>,
-    ) -> (Vec<Found>, Vec<String>) {
+    ) -> (Vec<StoredBlock>, Vec<String>) {
         let (mut found, mut missing) = (Vec::new(), Vec::new());
         for name in names {
             let path = format!("{}/{name}", hour_path(service, hour));
             let read = self.store.get(&format!("{path}/{MANIFEST}"), MAX_MANIFEST);
             match read.and_then(|bytes| Manifest::read(&bytes)) {
                 Ok(manifest) if manifest.service == service && manifest.hour == hour => {
-                    found.push(Found { path, manifest, elsewhere: Profiles::default() });
+                    found.push(StoredBlock { path, manifest, elsewhere: Profiles::default() });
                 }
                 Ok(_) => {
                     let shown = self.store.shown(&path);
@@ -186,8 +191,8 @@ impl Blocks {
         (found, missing)
     }
 
-    /// Opens a block. The rows of profiles that are read from another are among its rows, see [`Found::keeps`].
-    pub(crate) fn open_block(&self, found: &Found, budget: &Budget) -> Result<Block> {
+    /// Opens a block. The rows of profiles that are read from another are among its rows, see [`StoredBlock::keeps`].
+    pub(crate) fn open_block(&self, found: &StoredBlock, budget: &Budget) -> Result<Block> {
         let mut files: [Vec<u8>; 4] = Default::default();
         // Until the block itself is charged for them.
         let mut loan = budget.lend(0)?;
@@ -199,14 +204,14 @@ impl Blocks {
     }
 
     /// Reads only the series of a block.
-    pub(crate) fn read_series(&self, found: &Found, budget: &Budget) -> Result<Vec<(u128, Series)>> {
+    pub(crate) fn read_series(&self, found: &StoredBlock, budget: &Budget) -> Result<Vec<(u128, Series)>> {
         let mut loan = budget.lend(0)?;
         let file = self.file(found, NAMES[3], &mut loan)?;
         block::read_series(file, budget, &mut loan).map_err(|error| self.about(found, &error))
     }
 
     /// Fails if a block cannot be read, as far as its last row.
-    pub(crate) fn check_block(&self, found: &Found, budget: &Budget) -> Result<()> {
+    pub(crate) fn check_block(&self, found: &StoredBlock, budget: &Budget) -> Result<()> {
         let mut block = self.open_block(found, budget)?;
         loop {
             let rows = block.next(CHUNK, &|_, _| true, budget, &mut budget.lend(0)?);
@@ -216,12 +221,12 @@ impl Blocks {
         }
     }
 
-    pub(crate) fn about(&self, found: &Found, error: &Error) -> Error {
+    pub(crate) fn about(&self, found: &StoredBlock, error: &Error) -> Error {
         Error::new(error.kind(), format!("{}: {error}", self.store.shown(&found.path)))
     }
 
     /// Reads a file of a block, whose length is added to the loan.
-    fn file(&self, found: &Found, name: &str, loan: &mut Loan) -> Result<Vec<u8>> {
+    fn file(&self, found: &StoredBlock, name: &str, loan: &mut Loan) -> Result<Vec<u8>> {
         let path = format!("{}/{name}", found.path);
         let wrong =
             |what: &str| Error::new(ErrorKind::Corrupt, format!("{}: {what}", self.store.shown(&path)));
@@ -253,7 +258,7 @@ impl Blocks {
     }
 
     /// Removes a block; no reader finds half of it.
-    pub(crate) fn remove_block(&self, found: &Found) -> Result<()> {
+    pub(crate) fn remove_block(&self, found: &StoredBlock) -> Result<()> {
         let files: Vec<&str> = NAMES.iter().copied().chain([MANIFEST]).collect();
         self.store.delete_together(&found.path, &files)
     }

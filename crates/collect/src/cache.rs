@@ -151,11 +151,11 @@ fn checksum(content: &[u8]) -> [u8; CHECKSUM] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::folder::Folder;
+    use crate::folder::BlockFolder;
 
-    fn cached(most: u64) -> (tempfile::TempDir, Arc<Folder>, Cached) {
+    fn cached(most: u64) -> (tempfile::TempDir, Arc<BlockFolder>, Cached) {
         let folder = tempfile::tempdir().expect("a folder");
-        let store = Arc::new(Folder::create(&folder.path().join("store")).expect("made"));
+        let store = Arc::new(BlockFolder::create(&folder.path().join("store")).expect("made"));
         let cached = Cached::new(store.clone(), &folder.path().join("cache"), most);
         (folder, store, cached)
     }

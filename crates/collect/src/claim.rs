@@ -92,14 +92,14 @@ fn holder(store: &dyn Store, path: &str) -> Result<Option<Claimed>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::folder::Folder;
+    use crate::folder::BlockFolder;
 
     const HOUR: (&str, i64) = ("shop", 498_530);
 
     #[test]
     fn one_collector_has_an_hour_until_it_gives_it_up_or_dies() {
         let folder = tempfile::tempdir().expect("a folder");
-        let store = Folder::create(folder.path()).expect("made");
+        let store = BlockFolder::create(folder.path()).expect("made");
         let claim = |collector: &str, now: i64| Claim::make(&store, HOUR, collector, now).expect("answered");
         let first = claim("one", 1000).expect("free");
         assert!(claim("two", 2000).is_none(), "taken");
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn a_claim_that_makes_no_sense_or_is_from_the_future_is_passed_over() {
         let folder = tempfile::tempdir().expect("a folder");
-        let store = Folder::create(folder.path()).expect("made");
+        let store = BlockFolder::create(folder.path()).expect("made");
         let path = format!("claims/shop/{}", hour_name(HOUR.1));
         store.create(&format!("{path}/7"), b"[[[").expect("written");
         assert_eq!(Claim::make(&store, HOUR, "one", 5).expect("answered").expect("free").generation, 8);

@@ -13,12 +13,12 @@ use crate::block;
 use crate::blocks::Blocks;
 use crate::clock::now;
 use crate::delta::{Deltas, Step, has_totals};
-use crate::entry::Entry;
-use crate::folder::Folder;
+use crate::entry::AcceptedProfile;
+use crate::folder::BlockFolder;
 use crate::hours::Hours;
 use crate::log::LogWriter;
 use crate::logs::Logs;
-use crate::maintain::{Site, Upkeep};
+use crate::maintain::{Upkeep, UpkeepTarget};
 use crate::names::Names;
 use crate::options::Options;
 use crate::outside::Outside;
@@ -138,7 +138,7 @@ impl Collector {
     /// blocks at once.
     pub fn open(options: Options, outside: Box<dyn Outside>) -> Result<Self> {
         let (logs, lock) = Logs::create(&options.store)?;
-        let blocks = Blocks::create(Arc::new(Folder::create(&options.store)?))?;
+        let blocks = Blocks::create(Arc::new(BlockFolder::create(&options.store)?))?;
         Self::start(blocks, (logs, lock), options, outside)
     }
 
@@ -175,7 +175,7 @@ impl Collector {
 
     /// Opens a folder that another process may write to.
     pub fn open_read_only(options: Options, outside: Box<dyn Outside>) -> Result<Self> {
-        let store = Arc::new(Folder::new(&options.store));
+        let store = Arc::new(BlockFolder::new(&options.store));
         Self::open_store_read_only(store, options, outside)
     }
 
@@ -211,7 +211,7 @@ impl Collector {
     pub fn maintain(&self) {
         let Some(writing) = &self.writing else { return };
         let note = |message: &str| self.outside.note(message);
-        let site = Site {
+        let site = UpkeepTarget {
             blocks: &self.blocks,
             logs: &writing.logs,
             log: &writing.log,
@@ -302,7 +302,7 @@ impl Collector {
         labels: Labels,
         profile: &Profile,
         raw: Vec<u8>,
-    ) -> std::result::Result<Entry, Refused> {
+    ) -> std::result::Result<AcceptedProfile, Refused> {
         let now = now();
         let (time, duration) = times(offered, profile, now);
         self.check_time(&offered.service, time, now)?;
@@ -324,7 +324,7 @@ impl Collector {
         let own = [&offered.service, &name, &offered.id, &stamp, &from].map(|text| text.as_bytes());
         let labels_of = labels.iter().flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]);
         let id = hash_texts(own.into_iter().chain(labels_of).chain([&*raw]));
-        Ok(Entry { service: offered.service.clone(), labels, name, time, duration, id, raw })
+        Ok(AcceptedProfile { service: offered.service.clone(), labels, name, time, duration, id, raw })
     }
 
     fn check_time(&self, service: &str, time: i64, now: i64) -> std::result::Result<(), Refused> {
@@ -379,8 +379,8 @@ impl Collector {
         writing: &'w Writing,
         offered: &Offered,
         profile: Profile,
-        entry: Entry,
-    ) -> std::result::Result<(Profile, Entry, Option<Step<'w>>), Refused> {
+        entry: AcceptedProfile,
+    ) -> std::result::Result<(Profile, AcceptedProfile, Option<Step<'w>>), Refused> {
         let is_timed = profile.header.duration_nanos > 0;
         let is_delta = offered.is_delta || (offered.is_delta_if_timed && is_timed);
         if is_delta || !has_totals(&profile) {
@@ -389,14 +389,14 @@ impl Collector {
         let key = format!("{} {} {:?}", entry.service, entry.name, entry.labels);
         let (profile, step) = writing.deltas.apply(&key, &profile, entry.time, now())?;
         let raw = pprof::encode(&profile);
-        Ok((profile, Entry { raw, ..entry }, Some(step)))
+        Ok((profile, AcceptedProfile { raw, ..entry }, Some(step)))
     }
 
     fn check_series(
         &self,
         writing: &Writing,
         key: &(String, i64),
-        entry: &Entry,
+        entry: &AcceptedProfile,
         profile: &Profile,
     ) -> std::result::Result<(), Refused> {
         let cost = block::cost(entry, profile);
@@ -433,7 +433,12 @@ impl Collector {
         }
     }
 
-    fn put(&self, writing: &Writing, key: &(String, i64), entry: &Entry) -> std::result::Result<(), Refused> {
+    fn put(
+        &self,
+        writing: &Writing,
+        key: &(String, i64),
+        entry: &AcceptedProfile,
+    ) -> std::result::Result<(), Refused> {
         if !lock(&writing.pending).insert(entry.id) {
             return Err(Refused::new(503, "the same profile is being written; send it again"));
         }

@@ -18,12 +18,12 @@ pub(crate) fn remove_all(path: &Path) {
 
 /// Makes a folder and those above it, which only this user can read. One that exists must not be another user's, or a link.
 pub(crate) fn make_folder(path: &Path) -> Result<()> {
-    private::create_folder(path).map_err(|error| about(path, &error))
+    private::create_folder(path).map_err(|error| Error::of_file(path, &error))
 }
 
 /// Like [`make_folder`], for the folder that a person has named: it may be a link.
 pub(crate) fn make_named_folder(path: &Path) -> Result<()> {
-    private::create_named_folder(path).map_err(|error| about(path, &error))
+    private::create_named_folder(path).map_err(|error| Error::of_file(path, &error))
 }
 
 /// Writes a file, which only this user can read, in place of one that a crash has left.
@@ -41,18 +41,20 @@ pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> io::Result<File> {
 /// Writes a file and waits until the disk has its content; its name is on disk when its folder is synced.
 pub(crate) fn write_synced(path: &Path, bytes: &[u8]) -> Result<()> {
     let written = write_new(path, bytes).and_then(|file| file.sync_all());
-    written.map_err(|error| about(path, &error))
+    written.map_err(|error| Error::of_file(path, &error))
 }
 
 pub(crate) fn sync_folder(path: &Path) -> Result<()> {
-    File::open(path).and_then(|folder| folder.sync_all()).map_err(|error| about(path, &error))
+    File::open(path).and_then(|folder| folder.sync_all()).map_err(|error| Error::of_file(path, &error))
 }
 
 /// Reads a regular file of at most `most` bytes, which is no link.
 pub(crate) fn read_file(path: &Path, most: u64) -> Result<Vec<u8>> {
-    let file = private::open(path).map_err(|error| about(path, &error))?;
+    let file = private::open(path).map_err(|error| Error::of_file(path, &error))?;
     let mut bytes = Vec::new();
-    file.take(most.saturating_add(1)).read_to_end(&mut bytes).map_err(|error| about(path, &error))?;
+    file.take(most.saturating_add(1))
+        .read_to_end(&mut bytes)
+        .map_err(|error| Error::of_file(path, &error))?;
     if bytes.len() as u64 > most {
         return Err(Error::new(
             ErrorKind::TooLarge,
@@ -67,18 +69,8 @@ pub(crate) fn entries(path: &Path) -> Result<Vec<(String, fs::DirEntry)>> {
     let entries = match fs::read_dir(path) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(about(path, &error)),
+        Err(error) => return Err(Error::of_file(path, &error)),
     };
     let named = entries.take(MAX_ENTRIES).flatten();
     Ok(named.filter_map(|entry| Some((entry.file_name().into_string().ok()?, entry))).collect())
-}
-
-/// Returns an error of the operating system that says which file it is about.
-pub(crate) fn about(path: &Path, error: &io::Error) -> Error {
-    let kind = match error.kind() {
-        io::ErrorKind::NotFound => ErrorKind::NotFound,
-        io::ErrorKind::PermissionDenied => ErrorKind::Denied,
-        _ => ErrorKind::Io,
-    };
-    Error::new(kind, format!("{}: {error}", path.display()))
 }

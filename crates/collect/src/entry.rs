@@ -10,7 +10,7 @@ pub(crate) const HOUR: i64 = 3_600_000_000_000;
 
 /// An accepted profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct AcceptedProfile {
     pub(crate) service: String,
     pub(crate) labels: Labels,
     /// Pyroscope's name of the profile.
@@ -34,7 +34,7 @@ mod field {
     pub(super) const PROFILE: u32 = 7;
 }
 
-impl Entry {
+impl AcceptedProfile {
     /// Returns the hour that the profile belongs to, counted since 1970.
     pub(crate) fn hour(&self) -> i64 {
         self.time.div_euclid(HOUR)
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn entries_are_read_as_they_are_written() {
-        let entry = Entry {
+        let entry = AcceptedProfile {
             service: "shop".into(),
             labels: vec![("region".into(), "eu".into()), ("zone".into(), "ü".into())],
             name: "process_cpu".into(),
@@ -129,11 +129,14 @@ mod tests {
         };
         assert_eq!(entry.hour(), 7);
         let bytes = entry.encode();
-        assert_eq!(Entry::decode(&bytes, |_| true).expect("read"), entry);
-        assert_eq!(Entry::decode(&bytes, |_| false).expect("read"), Entry { raw: Vec::new(), ..entry });
+        assert_eq!(AcceptedProfile::decode(&bytes, |_| true).expect("read"), entry);
+        assert_eq!(
+            AcceptedProfile::decode(&bytes, |_| false).expect("read"),
+            AcceptedProfile { raw: Vec::new(), ..entry }
+        );
         for end in 0..bytes.len() {
             // No prefix makes it panic.
-            let _ = Entry::decode(&bytes[..end], |_| true);
+            let _ = AcceptedProfile::decode(&bytes[..end], |_| true);
         }
     }
 }

@@ -4,18 +4,18 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use flamelet_profile::Result;
+use flamelet_profile::{Error, Result};
 
-use crate::disk::{about, entries, make_folder, read_file, remove_all, sync_folder, write_synced};
+use crate::disk::{entries, make_folder, read_file, remove_all, sync_folder, write_synced};
 use crate::store::{Listing, Store};
 
 /// A folder with the blocks of one collector. What is being written is in `tmp/` and is renamed when it is whole.
 #[derive(Clone, Debug)]
-pub(crate) struct Folder {
+pub(crate) struct BlockFolder {
     path: PathBuf,
 }
 
-impl Folder {
+impl BlockFolder {
     /// A folder to read from.
     pub(crate) fn new(path: &Path) -> Self {
         Self { path: path.to_owned() }
@@ -45,7 +45,7 @@ impl Folder {
     }
 }
 
-impl Store for Folder {
+impl Store for BlockFolder {
     fn list(&self, folder: &str) -> Result<Listing> {
         let mut listing = Listing::default();
         for (name, entry) in entries(&self.path.join(folder))? {
@@ -70,14 +70,14 @@ impl Store for Folder {
         match linked {
             Ok(()) => self.sync_above(&place).map(|()| true),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-            Err(error) => Err(about(&place, &error)),
+            Err(error) => Err(Error::of_file(&place, &error)),
         }
     }
 
     fn delete(&self, path: &str) -> Result<()> {
         let place = self.path.join(path);
         match fs::remove_file(&place) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(about(&place, &error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::of_file(&place, &error)),
             _ => Ok(()),
         }
     }
@@ -92,7 +92,7 @@ impl Store for Folder {
         }
         sync_folder(&partial)?;
         place.parent().map_or(Ok(()), make_folder)?;
-        fs::rename(&partial, &place).map_err(|error| about(&place, &error))?;
+        fs::rename(&partial, &place).map_err(|error| Error::of_file(&place, &error))?;
         self.sync_above(&place)
     }
 
@@ -103,7 +103,7 @@ impl Store for Folder {
         match fs::rename(&place, &gone) {
             Ok(()) => remove_all(&gone),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(about(&place, &error)),
+            Err(error) => return Err(Error::of_file(&place, &error)),
         }
         let above = place.ancestors().skip(1).take(2);
         above.for_each(|folder| drop(fs::remove_dir(folder)));
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn a_file_is_created_once() {
         let folder = tempfile::tempdir().expect("a folder");
-        let store = Folder::create(folder.path()).expect("made");
+        let store = BlockFolder::create(folder.path()).expect("made");
         assert!(store.create("a/b", b"one").expect("created"));
         assert!(!store.create("a/b", b"two").expect("there already"));
         assert_eq!(store.get("a/b", 3).expect("read"), b"one");
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn files_appear_and_vanish_together() {
         let folder = tempfile::tempdir().expect("a folder");
-        let store = Folder::create(folder.path()).expect("made");
+        let store = BlockFolder::create(folder.path()).expect("made");
         store.create_together("blocks/s/h/n", &[("x", b"1"), ("y", b"2")]).expect("created");
         assert_eq!(store.list("blocks/s/h/n").expect("listed").files.len(), 2);
         store.delete_together("blocks/s/h/n", &["x", "y"]).expect("deleted");

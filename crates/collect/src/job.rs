@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::client::Client;
-use crate::discover::{Source, annotations};
+use crate::discover::{TargetSource, annotations};
 use crate::labels::{self, ADDRESS, INSTANCE, JOB, LabelSet, PARAM, PATH_PREFIX, SCHEME, get, set};
 use crate::relabel::{self, Rule};
 use crate::scrape::Scrape;
@@ -18,7 +18,7 @@ const PROFILES: [&str; 2] = ["cpu", "heap"];
 
 /// Services whose profiles are taken in the same way.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Job {
+pub struct ScrapeJob {
     pub(crate) name: String,
     /// How long a CPU profile is; the next begins when it ends.
     pub(crate) interval: Duration,
@@ -31,11 +31,11 @@ pub struct Job {
     /// Targets that the configuration names.
     pub(crate) targets: Vec<LabelSet>,
     /// Where other targets are listed.
-    pub(crate) sources: Vec<Source>,
+    pub(crate) sources: Vec<TargetSource>,
     pub(crate) rules: Vec<Rule>,
 }
 
-impl Job {
+impl ScrapeJob {
     /// Returns a job without targets.
     pub fn new(name: &str, interval: Duration) -> Self {
         let mut defaults = LabelSet::new();
@@ -121,20 +121,24 @@ impl Job {
     }
 
     /// Returns the profiles that the job names; else those that a pod's annotations name; else the usual ones.
-    fn wanted(&self, labels: &LabelSet) -> Vec<Wanted> {
-        let usual = |name: &str| Wanted { profile: name.to_owned(), scheme: None, path: None };
+    fn wanted(&self, labels: &LabelSet) -> Vec<WantedProfile> {
+        let usual = |name: &str| WantedProfile { profile: name.to_owned(), scheme: None, path: None };
         match &self.profiles {
             Some(profiles) => profiles.iter().map(|name| usual(name)).collect(),
             None if annotations::is_pod(labels) => {
                 let own = annotations::wanted(labels).into_iter();
-                own.map(|own| Wanted { profile: own.profile.to_owned(), scheme: own.scheme, path: own.path })
-                    .collect()
+                own.map(|own| WantedProfile {
+                    profile: own.profile.to_owned(),
+                    scheme: own.scheme,
+                    path: own.path,
+                })
+                .collect()
             }
             None => PROFILES.iter().map(|name| usual(name)).collect(),
         }
     }
 
-    fn url(&self, labels: &LabelSet, wanted: &Wanted) -> Result<String, String> {
+    fn url(&self, labels: &LabelSet, wanted: &WantedProfile) -> Result<String, String> {
         let scheme = wanted.scheme.as_deref().unwrap_or(get(labels, SCHEME));
         if scheme != "http" && scheme != "https" {
             return Err(format!("the scheme {:?} is neither http nor https", shortened(scheme)));
@@ -163,7 +167,7 @@ impl Job {
 }
 
 /// A profile to take of a target.
-struct Wanted {
+struct WantedProfile {
     profile: String,
     /// In place of the target's.
     scheme: Option<String>,
@@ -184,18 +188,18 @@ fn shortened(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn urls(job: &Job, target: &LabelSet) -> Vec<String> {
+    fn urls(job: &ScrapeJob, target: &LabelSet) -> Vec<String> {
         job.scrapes(target).expect("good").into_iter().map(|scrape| scrape.url).collect()
     }
 
     #[test]
     fn addresses_are_completed() {
-        let job = Job::of_target("shop", "127.0.0.1:3000", Duration::from_secs(3));
+        let job = ScrapeJob::of_target("shop", "127.0.0.1:3000", Duration::from_secs(3));
         assert_eq!(
             urls(&job, &job.targets[0]),
             ["http://127.0.0.1:3000/debug/pprof/profile?seconds=3", "http://127.0.0.1:3000/debug/pprof/heap"]
         );
-        let job = Job::of_target("shop", "https://h/x/", Duration::from_millis(10));
+        let job = ScrapeJob::of_target("shop", "https://h/x/", Duration::from_millis(10));
         assert_eq!(urls(&job, &job.targets[0])[0], "https://h/x/debug/pprof/profile?seconds=1");
         let scrape = &job.scrapes(&job.targets[0]).expect("good")[0];
         let labels = [("instance", "h"), ("job", "shop")].map(|(a, b)| (a.to_owned(), b.to_owned()));
@@ -210,7 +214,7 @@ mod tests {
             replacement: replacement.to_owned(),
             ..Rule::new().expect("good")
         };
-        let mut job = Job::of_target("shop", "h:1", Duration::from_secs(3));
+        let mut job = ScrapeJob::of_target("shop", "h:1", Duration::from_secs(3));
         job.rules = vec![
             rule("job", "service_name", "$1-api"),
             rule("__scheme__", "was", "$1"),
@@ -239,7 +243,7 @@ mod tests {
         ] {
             set(&mut pod, &format!("__meta_kubernetes_{name}"), value);
         }
-        let mut job = Job::new("pods", Duration::from_secs(3));
+        let mut job = ScrapeJob::new("pods", Duration::from_secs(3));
         assert_eq!(job.scrapes(&pod), Ok(Vec::new()), "nothing is annotated");
         for (name, value) in
             [("cpu_scrape", "true"), ("cpu_port", "3000"), ("cpu_scheme", "https"), ("cpu_path", "/prof")]
@@ -256,13 +260,13 @@ mod tests {
     fn parameters_are_escaped() {
         let mut target = labels::of_target("h:1");
         set(&mut target, "__param_a", "x&y z=%/é");
-        let job = Job::new("shop", Duration::from_secs(3));
+        let job = ScrapeJob::new("shop", Duration::from_secs(3));
         assert_eq!(urls(&job, &target)[1], "http://h:1/debug/pprof/heap?a=x%26y%20z%3D%25%2F%C3%A9");
     }
 
     #[test]
     fn what_cannot_be_asked_is_refused() {
-        let job = Job::new("shop", Duration::from_secs(3));
+        let job = ScrapeJob::new("shop", Duration::from_secs(3));
         for (name, value, message) in [
             (ADDRESS, "", "\"\" is not HOST:PORT"),
             (ADDRESS, "evil@h:1", "\"evil@h:1\" is not HOST:PORT"),

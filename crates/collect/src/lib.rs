@@ -97,7 +97,7 @@ pub use cache::Cached;
 pub use caps::Caps;
 pub use collector::{Collector, Offered, Refused};
 pub use http::{Access, serve};
-pub use job::Job;
+pub use job::ScrapeJob;
 pub use keep::Keep;
 pub use options::Options;
 pub use outside::{Outside, Request, Resource, Tls};

@@ -12,9 +12,9 @@ use flamelet_profile::{Budget, Error, ErrorKind, Limits, Result};
 use flamelet_store::private;
 use flamelet_store::record::{self, Records};
 
-use crate::block::{Builder, Tables};
-use crate::disk::{about, read_file, sync_folder};
-use crate::entry::Entry;
+use crate::block::{BlockBuilder, BlockTables};
+use crate::disk::{read_file, sync_folder};
+use crate::entry::AcceptedProfile;
 use crate::logs::Logs;
 use crate::names::Names;
 
@@ -28,11 +28,11 @@ const MAX_READ: u64 = MAX_LOG + (40 << 20);
 pub(crate) struct LogWriter {
     logs: Logs,
     names: Arc<Names>,
-    state: Mutex<State>,
+    state: Mutex<LogState>,
     synced: Condvar,
 }
 
-struct State {
+struct LogState {
     open: Option<Open>,
     /// Logs that ended because the disk failed.
     failed: Vec<String>,
@@ -59,13 +59,13 @@ impl LogWriter {
         Self {
             logs: logs.clone(),
             names: names.clone(),
-            state: Mutex::new(State { open: None, failed: Vec::new(), is_closed: false, waiting: 0 }),
+            state: Mutex::new(LogState { open: None, failed: Vec::new(), is_closed: false, waiting: 0 }),
             synced: Condvar::new(),
         }
     }
 
     /// Appends an entry. When this returns `Ok`, the disk has it.
-    pub(crate) fn append(&self, entry: &Entry) -> Result<()> {
+    pub(crate) fn append(&self, entry: &AcceptedProfile) -> Result<()> {
         let record = record::pack(&entry.encode())?;
         let mut state = self.lock();
         while state.open.as_ref().is_some_and(|open| open.has_failed || open.length >= MAX_LOG) {
@@ -103,7 +103,7 @@ impl LogWriter {
     }
 
     /// Ends the log once the disk has all of it, or has failed.
-    fn ended<'s>(&'s self, mut state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+    fn ended<'s>(&'s self, mut state: MutexGuard<'s, LogState>) -> MutexGuard<'s, LogState> {
         while state.open.as_ref().is_some_and(|open| !open.has_failed && open.durable < open.length) {
             state = self.synced.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
@@ -116,15 +116,15 @@ impl LogWriter {
         self.lock().open.as_ref().map(|open| open.name.clone())
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, LogState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins the next log.
-    fn begin(&self, state: &mut State) -> Result<()> {
+    fn begin(&self, state: &mut LogState) -> Result<()> {
         let name = self.names.next();
         let path = self.logs.path(&name);
-        let file = private::create(&path).map_err(|error| about(&path, &error))?;
+        let file = private::create(&path).map_err(|error| Error::of_file(&path, &error))?;
         let mut open = Open {
             name,
             path,
@@ -142,7 +142,7 @@ impl LogWriter {
     }
 
     /// Waits until the disk has the first `end` bytes of a log. One of those who wait syncs for all.
-    fn wait_for_disk<'s>(&'s self, mut state: MutexGuard<'s, State>, name: &str, end: u64) -> Result<()> {
+    fn wait_for_disk<'s>(&'s self, mut state: MutexGuard<'s, LogState>, name: &str, end: u64) -> Result<()> {
         loop {
             let open = state.open.as_mut().filter(|open| open.name == name);
             let Some(open) = open else {
@@ -176,7 +176,7 @@ impl LogWriter {
     }
 }
 
-impl State {
+impl LogState {
     fn end(&mut self) {
         self.failed.extend(self.open.take().filter(|open| open.has_failed).map(|open| open.name));
     }
@@ -192,7 +192,7 @@ impl Open {
             Err(error) => {
                 // A torn record would hide none of those after it, but the disk may be full of it.
                 self.has_failed = self.file.set_len(self.length).is_err();
-                Err(about(&self.path, &error))
+                Err(Error::of_file(&self.path, &error))
             }
         }
     }
@@ -208,14 +208,14 @@ pub(crate) struct Log {
     name: String,
     bytes: Vec<u8>,
     /// What is in it, and where.
-    entries: Vec<Place>,
+    entries: Vec<LogPlace>,
     /// Places where something was skipped.
     pub(crate) damaged: usize,
 }
 
 /// Where an entry is in a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct LogPlace {
     pub(crate) service: String,
     pub(crate) hour: i64,
     pub(crate) id: u128,
@@ -241,11 +241,11 @@ impl Log {
         loop {
             let offset = log.bytes.len() - records.rest();
             let Some(body) = records.next()? else { break };
-            match Entry::decode(body, |_| false) {
+            match AcceptedProfile::decode(body, |_| false) {
                 Ok(entry) => {
                     let hour = entry.hour();
-                    budget.charge(size_of::<Place>() + entry.service.len() + 32)?;
-                    log.entries.push(Place { service: entry.service, hour, id: entry.id, offset });
+                    budget.charge(size_of::<LogPlace>() + entry.service.len() + 32)?;
+                    log.entries.push(LogPlace { service: entry.service, hour, id: entry.id, offset });
                 }
                 Err(_) => log.damaged += 1,
             }
@@ -254,27 +254,27 @@ impl Log {
         Ok(Some(log))
     }
 
-    pub(crate) fn places(&self) -> &[Place] {
+    pub(crate) fn places(&self) -> &[LogPlace] {
         &self.entries
     }
 
     /// Returns the entry at a place.
-    pub(crate) fn entry(&self, place: &Place) -> Result<Entry> {
+    pub(crate) fn entry(&self, place: &LogPlace) -> Result<AcceptedProfile> {
         let budget = Budget::new(Limits::SERVICE);
         let mut records = Records::new(&self.bytes[place.offset..], &budget);
         let body =
             records.next()?.ok_or_else(|| Error::new(ErrorKind::Corrupt, "a record of the log is gone"))?;
-        Entry::decode(body, |_| true)
+        AcceptedProfile::decode(body, |_| true)
     }
 
     /// Returns the tables of the profiles at these places. One that cannot be read is reported to the user and left out.
     pub(crate) fn tables(
         &self,
-        places: &[&Place],
+        places: &[&LogPlace],
         budget: &Budget,
         note: &mut dyn FnMut(&str),
-    ) -> Result<Tables> {
-        let mut builder = Builder::new(budget);
+    ) -> Result<BlockTables> {
+        let mut builder = BlockBuilder::new(budget);
         for place in places {
             let entry = self.entry(place)?;
             match entry.profile(&Budget::new(Limits::SERVICE)) {

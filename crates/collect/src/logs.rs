@@ -3,9 +3,9 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use flamelet_profile::Result;
+use flamelet_profile::{Error, Result};
 
-use crate::disk::{about, entries, make_folder, make_named_folder};
+use crate::disk::{entries, make_folder, make_named_folder};
 use crate::names::number_of;
 
 const LOCK: &str = "collect.lock";
@@ -52,6 +52,6 @@ impl Logs {
     /// Removes a log whose profiles are all in blocks.
     pub(crate) fn remove(&self, name: &str) -> Result<()> {
         let path = self.path(name);
-        fs::remove_file(&path).map_err(|error| about(&path, &error))
+        fs::remove_file(&path).map_err(|error| Error::of_file(&path, &error))
     }
 }

@@ -6,11 +6,11 @@ use std::time::Instant;
 use flamelet_profile::{Budget, Error, ErrorKind, Result};
 
 use crate::block::{self, Block, Keeps, join};
-use crate::blocks::{Blocks, Found, Profiles, live};
+use crate::blocks::{Blocks, Profiles, StoredBlock, live};
 use crate::claim::{self, Claim};
 use crate::clock::now;
 use crate::entry::HOUR;
-use crate::log::{Log, LogWriter, Place};
+use crate::log::{Log, LogPlace, LogWriter};
 use crate::logs::Logs;
 use crate::manifest::Manifest;
 use crate::names::Names;
@@ -61,7 +61,7 @@ impl Upkeep {
 }
 
 /// What is looked after.
-pub(crate) struct Site<'a> {
+pub(crate) struct UpkeepTarget<'a> {
     pub(crate) blocks: &'a Blocks,
     pub(crate) logs: &'a Logs,
     pub(crate) log: &'a LogWriter,
@@ -71,7 +71,7 @@ pub(crate) struct Site<'a> {
     pub(crate) note: &'a dyn Fn(&str),
 }
 
-impl Site<'_> {
+impl UpkeepTarget<'_> {
     /// Makes blocks of what was accepted so far, merges blocks of hours that are over, and removes old ones. Problems
     /// are reported to the user, and the next call tries again.
     pub(crate) fn maintain(&self, upkeep: &mut Upkeep) {
@@ -107,7 +107,7 @@ impl Site<'_> {
         if log.damaged > 0 {
             (self.note)(&format!("the log {name} has {} damaged records, which are left out", log.damaged));
         }
-        let mut blocks: BTreeMap<(&str, i64), Vec<&Place>> = BTreeMap::new();
+        let mut blocks: BTreeMap<(&str, i64), Vec<&LogPlace>> = BTreeMap::new();
         for place in log.places() {
             blocks.entry((&*place.service, place.hour)).or_default().push(place);
         }
@@ -130,7 +130,7 @@ impl Site<'_> {
     }
 
     /// Makes a block of these profiles, or several if one would be too large.
-    fn make_blocks(&self, key: (&str, i64), log: &Log, places: &[&Place]) -> Result<()> {
+    fn make_blocks(&self, key: (&str, i64), log: &Log, places: &[&LogPlace]) -> Result<()> {
         let outcome = self.make_block(key, log, places);
         let Some(error) = outcome.as_ref().err().filter(|error| is_too_large(error)) else { return outcome };
         if places.len() > 1 {
@@ -143,7 +143,7 @@ impl Site<'_> {
         Ok(())
     }
 
-    fn make_block(&self, key: (&str, i64), log: &Log, places: &[&Place]) -> Result<()> {
+    fn make_block(&self, key: (&str, i64), log: &Log, places: &[&LogPlace]) -> Result<()> {
         let tables = log.tables(places, &Budget::new(block::MEMORY), &mut |message| (self.note)(message))?;
         let profiles = places.iter().map(|place| format!("{:032x}", place.id)).collect();
         let written = block::write(&tables)?;
@@ -193,7 +193,7 @@ impl Site<'_> {
     }
 
     /// Merges these blocks, or a part of them if that takes too much memory.
-    fn merge_bin(&self, key: (&str, i64), found: &[Found]) -> Result<()> {
+    fn merge_bin(&self, key: (&str, i64), found: &[StoredBlock]) -> Result<()> {
         if found.len() < 2 {
             return Ok(());
         }
@@ -207,7 +207,7 @@ impl Site<'_> {
         }
     }
 
-    fn merge(&self, key: (&str, i64), found: &[Found]) -> Result<()> {
+    fn merge(&self, key: (&str, i64), found: &[StoredBlock]) -> Result<()> {
         // A profile that is also in a block outside of these stays in both: the manifest says that it is here.
         let found = live(found);
         let profiles = found.iter().flat_map(|found| found.manifest.profiles.iter().cloned()).collect();
@@ -222,7 +222,7 @@ impl Site<'_> {
     }
 
     /// Removes blocks that others have replaced for long enough, and returns whether none is left.
-    fn remove_replaced(&self, found: &[Found], upkeep: &mut Upkeep) -> Result<bool> {
+    fn remove_replaced(&self, found: &[StoredBlock], upkeep: &mut Upkeep) -> Result<bool> {
         let (live, mut is_done) = (live(found), true);
         for one in found {
             let Some(by) = live.iter().find(|other| one.is_replaced_by(other)) else { continue };
@@ -328,8 +328,8 @@ impl Site<'_> {
 
 /// Divides the blocks of an hour into those that become one: readers hold the files of a block in memory, so a busy hour
 /// stays in several.
-fn bins(found: &[Found]) -> Vec<Vec<Found>> {
-    let mut bins: Vec<Vec<Found>> = Vec::new();
+fn bins(found: &[StoredBlock]) -> Vec<Vec<StoredBlock>> {
+    let mut bins: Vec<Vec<StoredBlock>> = Vec::new();
     let (mut bytes, mut profiles) = (0u64, 0);
     for one in found {
         bytes = bytes.saturating_add(one.manifest.bytes());

@@ -6,7 +6,7 @@ use flamelet_profile::{Error, ErrorKind, Result};
 use flate2::Crc;
 use serde::{Deserialize, Serialize};
 
-use crate::block::{NAMES, Tables, Written};
+use crate::block::{BlockTables, NAMES, Written};
 
 /// The version of the format.
 const FORMAT: u32 = 2;
@@ -55,7 +55,7 @@ impl Manifest {
     pub(crate) fn of(
         (service, hour): (&str, i64),
         profiles: BTreeSet<String>,
-        tables: &Tables,
+        tables: &BlockTables,
         written: &Written,
     ) -> Self {
         let mut manifest =

@@ -9,7 +9,7 @@ use flamelet_profile::{
 };
 use rustc_hash::FxBuildHasher;
 
-use crate::block::{Location, Row, Tables};
+use crate::block::{BlockTables, CodeLocation, SampleRow};
 use crate::query::{Measures, Query};
 use crate::series::{Labels, Series};
 
@@ -26,7 +26,7 @@ pub(crate) const PART: &str = "part";
 
 /// What to do with a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Place {
+pub(crate) enum RowPlacement {
     LeftOut,
     /// It keeps the labels of its series.
     OfSeries,
@@ -44,15 +44,15 @@ pub(crate) struct Merge<'q> {
     /// The values of each stack and set of labels.
     sums: HashMap<(u128, u32), Vec<i64>, FxBuildHasher>,
     /// Of series that say how much there is at a moment: the last moment, and its values.
-    moments: ByHash<Moment>,
+    moments: ByHash<TimedRow>,
     stacks: ByHash<Vec<u128>>,
-    locations: ByHash<Location>,
+    locations: ByHash<CodeLocation>,
     /// From when to when.
     span: Option<(i64, i64)>,
     period: i64,
 }
 
-struct Moment {
+struct TimedRow {
     time: i64,
     column: usize,
     labels: u32,
@@ -85,18 +85,22 @@ impl<'q> Merge<'q> {
     }
 
     /// Adds what is wanted of a block.
-    pub(crate) fn add(&mut self, tables: &Tables) -> Result<()> {
-        self.add_placed(tables, |_| Place::OfSeries)
+    pub(crate) fn add(&mut self, tables: &BlockTables) -> Result<()> {
+        self.add_placed(tables, |_| RowPlacement::OfSeries)
     }
 
     /// Adds what is wanted of a block; `place_of` gets the number of each row.
-    pub(crate) fn add_placed(&mut self, tables: &Tables, place_of: impl Fn(usize) -> Place) -> Result<()> {
+    pub(crate) fn add_placed(
+        &mut self,
+        tables: &BlockTables,
+        place_of: impl Fn(usize) -> RowPlacement,
+    ) -> Result<()> {
         // Of the series, as far as it does not depend on traces.
-        let mut chosen: HashMap<(u128, Place), Option<Chosen>, FxBuildHasher> = HashMap::default();
+        let mut chosen: HashMap<(u128, RowPlacement), Option<Chosen>, FxBuildHasher> = HashMap::default();
         self.budget.work(tables.samples.len())?;
         for (number, row) in tables.samples.iter().enumerate() {
             let place = place_of(number);
-            if place == Place::LeftOut || !self.query.wants_time(row.time) {
+            if place == RowPlacement::LeftOut || !self.query.wants_time(row.time) {
                 continue;
             }
             let Some(of) = tables.series(row.series) else { continue };
@@ -119,7 +123,7 @@ impl<'q> Merge<'q> {
         Ok(())
     }
 
-    fn choose(&mut self, series: &Series, row: &Row, place: Place) -> Result<Option<Chosen>> {
+    fn choose(&mut self, series: &Series, row: &SampleRow, place: RowPlacement) -> Result<Option<Chosen>> {
         if !self.query.wants(series, row.trace.as_deref(), row.span.as_deref()) {
             return Ok(None);
         }
@@ -127,7 +131,7 @@ impl<'q> Merge<'q> {
         let column = values.iter().position(|(kind, unit)| *kind == series.kind && *unit == series.unit);
         let Some(column) = column else { return Ok(None) };
         let labels = match place {
-            Place::InPart(part) => self.label_number(&vec![(PART.to_owned(), part.to_string())])?,
+            RowPlacement::InPart(part) => self.label_number(&vec![(PART.to_owned(), part.to_string())])?,
             _ => self.label_number(&series.labels)?,
         };
         Ok(Some(Chosen { column, labels, is_gauge: series.is_gauge() }))
@@ -145,7 +149,7 @@ impl<'q> Merge<'q> {
         Ok(number)
     }
 
-    fn count(&mut self, row: &Row, choice: Chosen) -> Result<()> {
+    fn count(&mut self, row: &SampleRow, choice: Chosen) -> Result<()> {
         let end = row.time.saturating_add(row.duration.max(0));
         let (first, last) = self.span.unwrap_or((row.time, end));
         self.span = Some((first.min(row.time), last.max(end)));
@@ -154,7 +158,7 @@ impl<'q> Merge<'q> {
         }
         let Chosen { column, labels, .. } = choice;
         self.budget.charge(2 * size_of::<(u128, i64)>())?;
-        let moment = self.moments.entry(row.series).or_insert(Moment {
+        let moment = self.moments.entry(row.series).or_insert(TimedRow {
             time: row.time,
             column,
             labels,
@@ -181,7 +185,7 @@ impl<'q> Merge<'q> {
         Ok(())
     }
 
-    fn keep_stack(&mut self, hash: u128, tables: &Tables) -> Result<()> {
+    fn keep_stack(&mut self, hash: u128, tables: &BlockTables) -> Result<()> {
         if self.stacks.contains_key(&hash) {
             return Ok(());
         }
@@ -195,8 +199,9 @@ impl<'q> Merge<'q> {
                     .iter()
                     .map(|frame| frame.function.len() + frame.system_name.len() + frame.file.len() + 160)
                     .sum();
-                self.budget
-                    .charge(hash_entry(size_of::<(u128, Location)>()) + texts + found.mapping.len() + 128)?;
+                self.budget.charge(
+                    hash_entry(size_of::<(u128, CodeLocation)>()) + texts + found.mapping.len() + 128,
+                )?;
                 self.locations.insert(*location, found.clone());
             }
         }
@@ -245,7 +250,7 @@ impl<'q> Merge<'q> {
 
     /// Adds all locations; files are placed one after the other.
     fn places(&self, builder: &mut ProfileBuilder) -> ByHash<LocationId> {
-        let mut sorted: Vec<(&u128, &Location)> = self.locations.iter().collect();
+        let mut sorted: Vec<(&u128, &CodeLocation)> = self.locations.iter().collect();
         sorted.sort_unstable_by_key(|(hash, _)| **hash);
         let mut files: HashMap<(&str, &str), (u64, bool)> = HashMap::new();
         for (_, location) in sorted.iter().filter(|(_, location)| is_in_file(location)) {
@@ -289,12 +294,12 @@ impl<'q> Merge<'q> {
     }
 }
 
-fn is_in_file(location: &Location) -> bool {
+fn is_in_file(location: &CodeLocation) -> bool {
     let has_file = !location.build_id.is_empty() || !location.mapping.is_empty();
     has_file && location.offset < MAX_OFFSET && location.mapping != KERNEL_MAPPING
 }
 
-fn lines(builder: &mut ProfileBuilder, location: &Location) -> Vec<Line> {
+fn lines(builder: &mut ProfileBuilder, location: &CodeLocation) -> Vec<Line> {
     let mut lines = Vec::new();
     for frame in &location.frames {
         let function = Function {

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use flamelet_profile::{Budget, Limits, Profile, Result};
 use flamelet_remote::querier::{EachLabels, EachTotal, Keep, Measured, Source, Span};
 
-use crate::block::Tables;
+use crate::block::BlockTables;
 use crate::query::Query;
 use crate::reader::Reader;
 use crate::series::{SERVICE, SPAN, Series};
@@ -104,7 +104,7 @@ type Profiled<'a> = (i64, Vec<(&'a str, &'a str)>);
 
 /// Calls `each` with the sums of each profile in a block, by labels.
 fn block_totals(
-    tables: &Tables,
+    tables: &BlockTables,
     query: &Query<'_>,
     values: &[(String, String)],
     budget: &Budget,

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use flamelet_profile::budget::Loan;
 use flamelet_profile::{Budget, ErrorKind, Profile, Result};
 
-use crate::block::{Block, Row, Tables};
-use crate::blocks::{Blocks, CHUNK, Found, MARK, Profiles, TRIES, live};
+use crate::block::{Block, BlockTables, SampleRow};
+use crate::blocks::{Blocks, CHUNK, MARK, Profiles, StoredBlock, TRIES, live};
 use crate::entry::HOUR;
-use crate::folder::Folder;
-use crate::log::{Log, Place};
+use crate::folder::BlockFolder;
+use crate::log::{Log, LogPlace};
 use crate::logs::Logs;
 use crate::merge::Merge;
 use crate::query::{Measures, Query};
@@ -36,10 +36,10 @@ pub struct Reader {
 /// The parts that have something for a query. The log was read before the blocks were listed, so what became a block
 /// meanwhile is in one of them at least.
 pub(crate) struct Parts {
-    logged: Vec<Tables>,
+    logged: Vec<BlockTables>,
     /// The profiles in them.
     logged_ids: Profiles,
-    found: Vec<Found>,
+    found: Vec<StoredBlock>,
     blocks: Blocks,
     /// What was left out, and why.
     pub(crate) notes: Vec<String>,
@@ -48,7 +48,7 @@ pub(crate) struct Parts {
 impl Reader {
     /// Opens the folder of a collector.
     pub fn open(path: &Path) -> Result<Self> {
-        Ok(Self::of(&Blocks::open(Arc::new(Folder::new(path)))?, Some(Logs::new(path))))
+        Ok(Self::of(&Blocks::open(Arc::new(BlockFolder::new(path)))?, Some(Logs::new(path))))
     }
 
     /// Opens a store that collectors share; what is in their logs is not read.
@@ -115,7 +115,7 @@ impl Reader {
     pub(crate) fn parts(&self, query: &Query<'_>, budget: &Budget) -> Result<Parts> {
         let mut notes = Vec::new();
         let hours = query.from.div_euclid(HOUR)..=query.to.saturating_sub(1).div_euclid(HOUR);
-        let is_wanted = |place: &&Place| {
+        let is_wanted = |place: &&LogPlace| {
             hours.contains(&place.hour) && query.service.is_none_or(|service| service == place.service)
         };
         let logs = self.read_logs(budget)?;
@@ -127,7 +127,7 @@ impl Reader {
         for service in &services {
             for hour in self.blocks.hours(service)?.into_iter().filter(|hour| hours.contains(hour)) {
                 let all = self.blocks.blocks(service, hour, &mut notes)?;
-                let size = |found: &Found| found.manifest.profiles.len() * 192 + 4096;
+                let size = |found: &StoredBlock| found.manifest.profiles.len() * 192 + 4096;
                 budget.charge(all.iter().map(size).sum())?;
                 known.extend(all.iter().flat_map(|found| found.manifest.profile_ids()));
                 found.extend(live(&all));
@@ -138,7 +138,7 @@ impl Reader {
         for log in logs.iter() {
             // What is in a block already, or in another log, is left out.
             let places = log.places().iter().filter(is_wanted).filter(|place| known.insert(place.id));
-            let places: Vec<&Place> = places.collect();
+            let places: Vec<&LogPlace> = places.collect();
             logged_ids.extend(places.iter().map(|place| place.id));
             if !places.is_empty() {
                 logged.push(log.tables(&places, budget, &mut |note| notes.push(note.to_owned()))?);
@@ -155,7 +155,7 @@ impl Parts {
         &mut self,
         query: &Query<'_>,
         budget: &Budget,
-        mut each: impl FnMut(&Tables) -> Result<()>,
+        mut each: impl FnMut(&BlockTables) -> Result<()>,
     ) -> Result<()> {
         self.each_piece(query, budget, CHUNK, &mut each)
     }
@@ -165,7 +165,7 @@ impl Parts {
         &mut self,
         query: &Query<'_>,
         budget: &Budget,
-        mut each: impl FnMut(&Tables) -> Result<()>,
+        mut each: impl FnMut(&BlockTables) -> Result<()>,
     ) -> Result<()> {
         self.each_piece(query, budget, usize::MAX, &mut each)
     }
@@ -175,11 +175,11 @@ impl Parts {
         query: &Query<'_>,
         budget: &Budget,
         rows: usize,
-        each: &mut dyn FnMut(&Tables) -> Result<()>,
+        each: &mut dyn FnMut(&BlockTables) -> Result<()>,
     ) -> Result<()> {
         self.logged.iter().try_for_each(&mut *each)?;
         let mut queue = Queue::new(std::mem::take(&mut self.found), query);
-        let open = |blocks: &Blocks, found: &Found| blocks.open_block(found, budget);
+        let open = |blocks: &Blocks, found: &StoredBlock| blocks.open_block(found, budget);
         while let Some((at, block)) = self.next(&mut queue, query, budget, &open)? {
             let found = &queue.read[at];
             let mut pieces = Pieces::new(block, found, query);
@@ -209,7 +209,7 @@ impl Parts {
     ) -> Result<()> {
         self.logged.iter().try_for_each(|tables| each(&tables.series))?;
         let mut queue = Queue::new(std::mem::take(&mut self.found), query);
-        let open = |blocks: &Blocks, found: &Found| blocks.read_series(found, budget);
+        let open = |blocks: &Blocks, found: &StoredBlock| blocks.read_series(found, budget);
         while let Some((_, series)) = self.next(&mut queue, query, budget, &open)? {
             each(&series)?;
         }
@@ -223,7 +223,7 @@ impl Parts {
         queue: &mut Queue,
         query: &Query<'_>,
         budget: &Budget,
-        open: &dyn Fn(&Blocks, &Found) -> Result<T>,
+        open: &dyn Fn(&Blocks, &StoredBlock) -> Result<T>,
     ) -> Result<Option<(usize, T)>> {
         while let Some(found) = queue.waiting.pop_front() {
             match open(&self.blocks, &found) {
@@ -274,21 +274,21 @@ impl Parts {
 
 /// The blocks that a query reads.
 struct Queue {
-    waiting: VecDeque<Found>,
-    read: Vec<Found>,
+    waiting: VecDeque<StoredBlock>,
+    read: Vec<StoredBlock>,
     /// How often each hour was listed again.
     tries: BTreeMap<(String, i64), usize>,
 }
 
 impl Queue {
-    fn new(found: Vec<Found>, query: &Query<'_>) -> Self {
+    fn new(found: Vec<StoredBlock>, query: &Query<'_>) -> Self {
         let waiting = found.into_iter().filter(|found| is_wanted(found, query)).collect();
         Self { waiting, read: Vec::new(), tries: BTreeMap::new() }
     }
 
     /// Returns whether to list the hour of a block again. Of a block of the first format, rows do not say which profile
     /// they are of, so it is not known what is left of an hour after one.
-    fn may_try_again(&mut self, found: &Found) -> bool {
+    fn may_try_again(&mut self, found: &StoredBlock) -> bool {
         let key = (found.manifest.service.clone(), found.manifest.hour);
         let is_known = self
             .read
@@ -301,7 +301,7 @@ impl Queue {
     }
 
     /// Replaces the waiting blocks of an hour by these, without what was read already.
-    fn replace(&mut self, hour: (&str, i64), found: Vec<Found>, logged: &Profiles, query: &Query<'_>) {
+    fn replace(&mut self, hour: (&str, i64), found: Vec<StoredBlock>, logged: &Profiles, query: &Query<'_>) {
         self.waiting.retain(|waiting| !is_of(waiting, hour));
         let read = self.read.iter().filter(|read| is_of(read, hour));
         let mut known: Profiles = read.flat_map(|read| read.manifest.profile_ids()).collect();
@@ -313,13 +313,13 @@ impl Queue {
     }
 }
 
-fn is_of(found: &Found, (service, hour): (&str, i64)) -> bool {
+fn is_of(found: &StoredBlock, (service, hour): (&str, i64)) -> bool {
     found.manifest.service == service && found.manifest.hour == hour
 }
 
 /// Returns whether a block may have something for a query, by its manifest.
-fn is_wanted(found: &Found, query: &Query<'_>) -> bool {
-    let Found { manifest, .. } = found;
+fn is_wanted(found: &StoredBlock, query: &Query<'_>) -> bool {
+    let StoredBlock { manifest, .. } = found;
     let has_name = |id: &String| query.name.is_empty() || id.split(':').next() == Some(query.name);
     manifest.from < query.to && manifest.to >= query.from && manifest.types.iter().any(has_name)
 }
@@ -328,14 +328,14 @@ fn is_wanted(found: &Found, query: &Query<'_>) -> bool {
 struct Pieces<'a> {
     /// Its samples are the rows of the piece.
     block: Block,
-    found: &'a Found,
+    found: &'a StoredBlock,
     query: &'a Query<'a>,
     /// The series that are wanted, sorted.
     series: Vec<u128>,
 }
 
 impl<'a> Pieces<'a> {
-    fn new(block: Block, found: &'a Found, query: &'a Query<'a>) -> Self {
+    fn new(block: Block, found: &'a StoredBlock, query: &'a Query<'a>) -> Self {
         let series = block.tables.series.iter();
         let series = series.filter(|(_, series)| query.name.is_empty() || series.name == query.name);
         let series = series.map(|(hash, _)| *hash).collect();
@@ -349,7 +349,7 @@ impl<'a> Pieces<'a> {
             let at = series.partition_point(|hash| *hash < first);
             from < query.to && to >= query.from && series.get(at).is_some_and(|hash| *hash <= last)
         };
-        let wants = |row: &Row| {
+        let wants = |row: &SampleRow| {
             query.wants_time(row.time) && found.keeps(row) && series.binary_search(&row.series).is_ok()
         };
         block.tables.samples = Vec::new();

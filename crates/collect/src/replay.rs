@@ -6,7 +6,7 @@ use std::ops::Range;
 use flamelet_profile::{Budget, Error, ErrorKind, Limits, Profile};
 use rustc_hash::FxBuildHasher;
 
-use crate::block::{Location, Row, Tables};
+use crate::block::{BlockTables, CodeLocation, SampleRow};
 use crate::entry::HOUR;
 use crate::merge::Merge;
 use crate::query::{Measures, Query};
@@ -67,17 +67,17 @@ pub fn replay<E: From<Error>>(
 
 /// The tables of a block, to look things up in.
 struct Dictionary<'t> {
-    rows: &'t [Row],
+    rows: &'t [SampleRow],
     series: ByHash<'t, Series>,
     stacks: ByHash<'t, Vec<u128>>,
-    locations: ByHash<'t, Location>,
+    locations: ByHash<'t, CodeLocation>,
 }
 
 /// What the rows of one profile have in common: time, length and name.
 type Key<'t> = (i64, i64, &'t str);
 
 impl<'t> Dictionary<'t> {
-    fn of(tables: &'t Tables) -> Self {
+    fn of(tables: &'t BlockTables) -> Self {
         fn by_hash<T>(rows: &[(u128, T)]) -> ByHash<'_, T> {
             rows.iter().map(|(hash, row)| (*hash, row)).collect()
         }
@@ -95,7 +95,7 @@ impl<'t> Dictionary<'t> {
         limits: Limits,
         each: &mut dyn FnMut(Replayed) -> flamelet_profile::Result<()>,
     ) -> flamelet_profile::Result<()> {
-        let mut profiles: BTreeMap<Key<'t>, Vec<&'t Row>> = BTreeMap::new();
+        let mut profiles: BTreeMap<Key<'t>, Vec<&'t SampleRow>> = BTreeMap::new();
         for row in self.rows.iter().filter(|row| query.wants_time(row.time)) {
             let Some(series) = self.series.get(&row.series) else { continue };
             if query.service == Some(&series.service) {
@@ -120,8 +120,8 @@ impl<'t> Dictionary<'t> {
     }
 
     /// Returns the tables of these rows only. Traces and spans become labels.
-    fn part(&self, rows: &[&Row]) -> Tables {
-        let mut part = Tables::default();
+    fn part(&self, rows: &[&SampleRow]) -> BlockTables {
+        let mut part = BlockTables::default();
         let (mut series, mut stacks, mut locations) = (HashSet::new(), HashSet::new(), HashSet::new());
         for &row in rows {
             let ids = [(TRACE, &row.trace), (SPAN, &row.span)];
@@ -144,7 +144,7 @@ impl<'t> Dictionary<'t> {
                 part.locations.extend(found);
                 part.stacks.push((row.stack, list.clone()));
             }
-            part.samples.push(Row { series: hash, ..row.clone() });
+            part.samples.push(SampleRow { series: hash, ..row.clone() });
         }
         part.series.sort_unstable_by_key(|(hash, _)| *hash);
         part.stacks.sort_unstable_by_key(|(hash, _)| *hash);
@@ -154,7 +154,7 @@ impl<'t> Dictionary<'t> {
 }
 
 /// Removes the labels that all series have, and returns them.
-fn take_common_labels(part: &mut Tables) -> Labels {
+fn take_common_labels(part: &mut BlockTables) -> Labels {
     let mut all = part.series.iter().map(|(_, series)| &series.labels);
     let Some(mut common) = all.next().cloned() else { return Labels::new() };
     for labels in all {
@@ -168,7 +168,7 @@ fn take_common_labels(part: &mut Tables) -> Labels {
     common
 }
 
-fn measures_of(part: &Tables) -> Measures {
+fn measures_of(part: &BlockTables) -> Measures {
     let mut measures = Measures::default();
     for (_, series) in &part.series {
         let value = (series.kind.clone(), series.unit.clone());

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::collector::{Collector, lock};
-use crate::job::Job;
+use crate::job::ScrapeJob;
 use crate::labels::LabelSet;
 use crate::scrape::{Scrape, Stop};
 
@@ -15,13 +15,13 @@ const STACK: usize = 512 << 10;
 
 /// Takes profiles until it is stopped.
 pub struct Scraper {
-    site: Arc<Site>,
+    site: Arc<ScrapeShared>,
 }
 
-struct Site {
+struct ScrapeShared {
     collector: Arc<Collector>,
-    jobs: Vec<Job>,
-    state: Mutex<State>,
+    jobs: Vec<ScrapeJob>,
+    state: Mutex<ScrapeState>,
     /// Threads, also those that end when the answer that they wait for arrives.
     alive: Arc<AtomicUsize>,
     most: usize,
@@ -29,7 +29,7 @@ struct Site {
 }
 
 #[derive(Default)]
-struct State {
+struct ScrapeState {
     /// The scrapes of each source; the first ones are the targets that the jobs' configurations name.
     wanted: Vec<Vec<Scrape>>,
     running: HashMap<Scrape, Arc<Stop>>,
@@ -39,15 +39,15 @@ struct State {
 
 impl Scraper {
     /// Starts to take the profiles of the jobs' targets.
-    pub fn start(collector: &Arc<Collector>, jobs: Vec<Job>) -> std::io::Result<Self> {
+    pub fn start(collector: &Arc<Collector>, jobs: Vec<ScrapeJob>) -> std::io::Result<Self> {
         Self::start_with(collector, jobs, MAX_SCRAPES)
     }
 
-    fn start_with(collector: &Arc<Collector>, jobs: Vec<Job>, most: usize) -> std::io::Result<Self> {
+    fn start_with(collector: &Arc<Collector>, jobs: Vec<ScrapeJob>, most: usize) -> std::io::Result<Self> {
         let sources: usize = jobs.iter().map(|job| job.sources.len()).sum();
-        let state = State { wanted: vec![Vec::new(); jobs.len() + sources], ..State::default() };
+        let state = ScrapeState { wanted: vec![Vec::new(); jobs.len() + sources], ..ScrapeState::default() };
         let (collector, state, alive) = (collector.clone(), Mutex::new(state), Arc::default());
-        let site = Arc::new(Site { collector, jobs, state, alive, most, stop: Stop::default() });
+        let site = Arc::new(ScrapeShared { collector, jobs, state, alive, most, stop: Stop::default() });
         for (at, job) in site.jobs.iter().enumerate() {
             let (scrapes, complaint) = scrapes_of(job, &job.targets);
             complaint.iter().for_each(|message| site.note(job, message));
@@ -76,7 +76,7 @@ impl Scraper {
 }
 
 /// Returns what a job takes of targets, and a line about those that cannot be asked, which are left out.
-fn scrapes_of(job: &Job, found: &[LabelSet]) -> (Vec<Scrape>, Option<String>) {
+fn scrapes_of(job: &ScrapeJob, found: &[LabelSet]) -> (Vec<Scrape>, Option<String>) {
     let mut scrapes = Vec::new();
     let (mut left_out, mut reason) = (0, None);
     for target in found {
@@ -93,13 +93,13 @@ fn scrapes_of(job: &Job, found: &[LabelSet]) -> (Vec<Scrape>, Option<String>) {
     (scrapes, complaint)
 }
 
-impl Site {
-    fn note(&self, job: &Job, message: &str) {
+impl ScrapeShared {
+    fn note(&self, job: &ScrapeJob, message: &str) {
         self.collector.outside.note(&format!("job {}: {message}", job.name));
     }
 
     /// Asks a source again and again. When it fails, its last list is kept.
-    fn watch(&self, slot: usize, job: &Job, source: usize) {
+    fn watch(&self, slot: usize, job: &ScrapeJob, source: usize) {
         let source = &job.sources[source];
         let (mut last, mut is_failing, mut complained) = (0, false, None);
         loop {
@@ -134,7 +134,7 @@ impl Site {
             return;
         }
         state.wanted[source] = scrapes;
-        let State { wanted, running, .. } = &mut *state;
+        let ScrapeState { wanted, running, .. } = &mut *state;
         let wanted: HashSet<&Scrape> = wanted.iter().flatten().collect();
         running.retain(|scrape, stop| {
             let is_wanted = wanted.contains(scrape);

@@ -2,14 +2,14 @@
 
 /// An engine that reads Parquet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Engine {
+pub enum SqlEngine {
     /// DuckDB.
     DuckDb,
     /// ClickHouse (also `clickhouse local` and chdb).
     ClickHouse,
 }
 
-impl Engine {
+impl SqlEngine {
     /// Returns the engine of this name.
     pub fn parse(name: &str) -> Option<Self> {
         match name {
@@ -37,7 +37,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
 
 /// Where the blocks are, as an engine finds them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place<'a> {
+pub enum BlocksLocation<'a> {
     /// A folder, by its path.
     Folder(&'a str),
     /// A bucket that collectors share, by a URL that the engine knows: `s3://BUCKET/PREFIX`, or for ClickHouse
@@ -46,26 +46,26 @@ pub enum Place<'a> {
 }
 
 /// Returns statements that make the views `samples`, `stacks`, `locations`, `series` and `stack_functions`.
-pub fn views(engine: Engine, place: Place<'_>) -> String {
+pub fn views(engine: SqlEngine, place: BlocksLocation<'_>) -> String {
     let files = |table: &str| {
-        let (Place::Folder(root) | Place::Bucket(root)) = place;
+        let (BlocksLocation::Folder(root) | BlocksLocation::Bucket(root)) = place;
         let root = root.trim_end_matches('/');
         let path = quoted(engine, &format!("{root}/blocks/*/*/*/{table}.parquet"));
         match (engine, place) {
             // Blocks of earlier versions have no column with the profile.
-            (Engine::DuckDb, _) if table == "samples" => {
+            (SqlEngine::DuckDb, _) if table == "samples" => {
                 format!("read_parquet({path}, union_by_name = true)")
             }
-            (Engine::DuckDb, _) => format!("read_parquet({path})"),
-            (Engine::ClickHouse, Place::Folder(_)) => format!("file({path}, Parquet)"),
-            (Engine::ClickHouse, Place::Bucket(_)) => format!("s3({path}, 'Parquet')"),
+            (SqlEngine::DuckDb, _) => format!("read_parquet({path})"),
+            (SqlEngine::ClickHouse, BlocksLocation::Folder(_)) => format!("file({path}, Parquet)"),
+            (SqlEngine::ClickHouse, BlocksLocation::Bucket(_)) => format!("s3({path}, 'Parquet')"),
         }
     };
     // In a bucket, a profile may be in several blocks: two collectors accepted it, or its block was merged lately.
-    let rows = if matches!(place, Place::Bucket(_)) { "DISTINCT *" } else { "*" };
+    let rows = if matches!(place, BlocksLocation::Bucket(_)) { "DISTINCT *" } else { "*" };
     let (create, any) = match engine {
-        Engine::DuckDb => ("CREATE OR REPLACE VIEW", "any_value"),
-        Engine::ClickHouse => ("CREATE OR REPLACE VIEW", "any"),
+        SqlEngine::DuckDb => ("CREATE OR REPLACE VIEW", "any_value"),
+        SqlEngine::ClickHouse => ("CREATE OR REPLACE VIEW", "any"),
     };
     let mut text = format!("{create} samples AS SELECT {rows} FROM {};\n", files("samples"));
     for (table, key, columns) in TABLES {
@@ -77,11 +77,11 @@ pub fn views(engine: Engine, place: Place<'_>) -> String {
         );
     }
     text += &match engine {
-        Engine::DuckDb => format!(
+        SqlEngine::DuckDb => format!(
             "{create} stack_functions AS SELECT DISTINCT k.stack, unnest(l.functions) AS function\n  \
              FROM (SELECT stack, unnest(locations) AS location FROM stacks) AS k JOIN locations AS l USING (location);\n"
         ),
-        Engine::ClickHouse => format!(
+        SqlEngine::ClickHouse => format!(
             "{create} stack_functions AS SELECT DISTINCT k.stack AS stack, l.function AS function\n  \
              FROM (SELECT stack, arrayJoin(locations) AS location FROM stacks) AS k\n  \
              JOIN (SELECT location, arrayJoin(functions) AS function FROM locations) AS l USING (location);\n"
@@ -91,11 +91,11 @@ pub fn views(engine: Engine, place: Place<'_>) -> String {
 }
 
 /// Writes a text as SQL.
-fn quoted(engine: Engine, text: &str) -> String {
+fn quoted(engine: SqlEngine, text: &str) -> String {
     let text = text.replace('\'', "''");
     match engine {
-        Engine::DuckDb => format!("'{text}'"),
-        Engine::ClickHouse => format!("'{}'", text.replace('\\', "\\\\")),
+        SqlEngine::DuckDb => format!("'{text}'"),
+        SqlEngine::ClickHouse => format!("'{}'", text.replace('\\', "\\\\")),
     }
 }
 
@@ -192,20 +192,20 @@ GROUP BY build ORDER BY nanoseconds DESC, build",
 ];
 
 /// Returns the questions people ask, for the hour from 10:00 to 11:00 UTC of 15 January 2026.
-pub fn questions(engine: Engine) -> Vec<Question> {
+pub fn questions(engine: SqlEngine) -> Vec<Question> {
     let (range, minute) = match engine {
-        Engine::DuckDb => (
+        SqlEngine::DuckDb => (
             "s.time >= TIMESTAMPTZ '2026-01-15 10:00:00+00' AND s.time < TIMESTAMPTZ '2026-01-15 11:00:00+00'",
             "date_trunc('minute', s.time AT TIME ZONE 'UTC')",
         ),
-        Engine::ClickHouse => (
+        SqlEngine::ClickHouse => (
             "s.time >= toDateTime64('2026-01-15 10:00:00', 6, 'UTC') AND s.time < toDateTime64('2026-01-15 11:00:00', 6, 'UTC')",
             "toStartOfMinute(s.time)",
         ),
     };
     let int = match engine {
-        Engine::DuckDb => "CAST(@ AS BIGINT)",
-        Engine::ClickHouse => "toInt64(@)",
+        SqlEngine::DuckDb => "CAST(@ AS BIGINT)",
+        SqlEngine::ClickHouse => "toInt64(@)",
     };
     QUESTIONS
         .iter()
@@ -239,17 +239,19 @@ mod tests {
 
     #[test]
     fn paths_are_quoted() {
-        let views = views(Engine::DuckDb, Place::Folder("/it's here/"));
+        let views = views(SqlEngine::DuckDb, BlocksLocation::Folder("/it's here/"));
         assert!(views.contains("read_parquet('/it''s here/blocks/*/*/*/series.parquet')"), "{views}");
     }
 
     #[test]
     fn a_profile_in_two_blocks_of_a_bucket_counts_once() {
-        let duckdb = views(Engine::DuckDb, Place::Bucket("s3://profiles/eu"));
+        let duckdb = views(SqlEngine::DuckDb, BlocksLocation::Bucket("s3://profiles/eu"));
         let path = "s3://profiles/eu/blocks/*/*/*/samples.parquet";
         assert!(duckdb.contains(&format!("SELECT DISTINCT * FROM read_parquet('{path}'")), "{duckdb}");
-        let clickhouse =
-            views(Engine::ClickHouse, Place::Bucket("https://s3.eu-west-1.amazonaws.com/profiles"));
+        let clickhouse = views(
+            SqlEngine::ClickHouse,
+            BlocksLocation::Bucket("https://s3.eu-west-1.amazonaws.com/profiles"),
+        );
         let path = "https://s3.eu-west-1.amazonaws.com/profiles/blocks/*/*/*/samples.parquet";
         assert!(
             clickhouse.contains(&format!("SELECT DISTINCT * FROM s3('{path}', 'Parquet')")),
@@ -259,12 +261,12 @@ mod tests {
 
     #[test]
     fn there_are_ten_questions_for_each_engine() {
-        for engine in [Engine::DuckDb, Engine::ClickHouse] {
+        for engine in [SqlEngine::DuckDb, SqlEngine::ClickHouse] {
             let questions = questions(engine);
             assert_eq!(questions.len(), 10);
             assert!(questions.iter().all(|question| !question.sql.contains('@')), "{questions:?}");
         }
-        let first = &questions(Engine::ClickHouse)[0].sql;
+        let first = &questions(SqlEngine::ClickHouse)[0].sql;
         assert!(first.contains("toInt64(sum(s.value)) AS nanoseconds"), "{first}");
     }
 }

@@ -84,6 +84,8 @@ pub mod labels;
 mod lock;
 #[cfg(any(feature = "cpu", feature = "heap", feature = "http"))]
 pub mod locks;
+#[cfg(feature = "history")]
+mod own_thread;
 #[cfg(feature = "cpu")]
 mod problem;
 #[cfg(any(feature = "cpu", feature = "heap", feature = "http"))]

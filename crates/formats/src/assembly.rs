@@ -18,7 +18,7 @@ const FRAME: usize = hash_entry(size_of::<(StringId, StringId, i64, LocationId)>
 const ROW: usize = size_of::<(StackId, LabelSetId)>() + hash_entry(size_of::<(StackId, LabelSetId, u32)>());
 /// Readers index what they know about a thread by its ids.
 const THREAD: usize = size_of::<Thread>() + 2 * hash_entry(size_of::<((u64, u64, StringId), ThreadRef)>());
-const COLUMN: usize = 3 * size_of::<Column>() + hash_entry(size_of::<((StringId, StringId), usize)>());
+const COLUMN: usize = 3 * size_of::<ValueColumn>() + hash_entry(size_of::<((StringId, StringId), usize)>());
 /// An event, and its share of the memory that sorting takes.
 const EVENT: usize = size_of::<Event>() / 2 * 3;
 
@@ -29,7 +29,7 @@ pub(crate) struct ThreadRef {
     pub(crate) labels: LabelSetId,
 }
 
-struct Column {
+struct ValueColumn {
     kind: StringId,
     unit: StringId,
     /// Values by row; rows past the end are 0.
@@ -44,7 +44,7 @@ pub(crate) struct Assembly {
     frames: HashMap<(StringId, StringId, i64), LocationId, FxBuildHasher>,
     rows: HashMap<(StackId, LabelSetId), u32, FxBuildHasher>,
     keys: Vec<(StackId, LabelSetId)>,
-    columns: Vec<Column>,
+    columns: Vec<ValueColumn>,
     column_index: HashMap<(StringId, StringId), usize, FxBuildHasher>,
     timeline: TimelineBuilder,
     thread_refs: HashMap<(u64, u64, StringId), ThreadRef, FxBuildHasher>,
@@ -95,7 +95,7 @@ impl Assembly {
         if !self.budget.has_room(COLUMN) && !self.columns.is_empty() {
             return 0;
         }
-        self.columns.push(Column { kind: key.0, unit: key.1, values: Vec::new() });
+        self.columns.push(ValueColumn { kind: key.0, unit: key.1, values: Vec::new() });
         self.column_index.insert(key, self.columns.len() - 1);
         self.columns.len() - 1
     }

@@ -25,7 +25,7 @@ struct ProcessedFile {
     #[serde(default)]
     libs: Vec<Lib>,
     #[serde(default)]
-    shared: Option<Tables>,
+    shared: Option<SharedTables>,
     threads: Vec<ProcessedThread>,
 }
 
@@ -64,7 +64,7 @@ struct Lib {
 
 /// The tables that are either in a thread or in `shared`.
 #[derive(Deserialize, Default)]
-struct Tables {
+struct SharedTables {
     #[serde(rename = "stringArray", alias = "stringTable", default)]
     strings: Option<Vec<String>>,
     #[serde(rename = "stackTable", default)]
@@ -106,8 +106,8 @@ struct ProcessedThread {
 }
 
 impl ProcessedThread {
-    fn take_tables(&mut self) -> Tables {
-        Tables {
+    fn take_tables(&mut self) -> SharedTables {
+        SharedTables {
             strings: self.strings.take(),
             stacks: self.stacks.take(),
             frames: self.frames.take(),
@@ -205,7 +205,7 @@ pub(crate) fn read(input: Input<'_>, options: &FormatOptions, notes: &mut Notes)
     let budget = &input.budget().clone();
     let file: ProcessedFile = json::parse(&input.slurp()?, "Firefox", budget)?;
     let mut assembly = Assembly::new(options.timeline, budget);
-    let values = Values::new(&file.meta, &mut assembly);
+    let values = ValueColumns::new(&file.meta, &mut assembly);
     if !file.meta.product.is_empty() {
         assembly.builder.comment(&format!("Firefox profile of {}", file.meta.product));
     }
@@ -213,7 +213,7 @@ pub(crate) fn read(input: Input<'_>, options: &FormatOptions, notes: &mut Notes)
     let is_symbolicated = file.meta.is_symbolicated.unwrap_or(true);
     let modules: Vec<MappingId> =
         file.libs.iter().map(|lib| module(lib, is_symbolicated, &mut assembly)).collect();
-    let empty = Tables::default();
+    let empty = SharedTables::default();
     for mut thread in file.threads {
         let shared = file.shared.as_ref().unwrap_or(&empty);
         let own = thread.take_tables();
@@ -243,7 +243,7 @@ fn module(lib: &Lib, is_symbolicated: bool, assembly: &mut Assembly) -> MappingI
 }
 
 /// The columns that samples add to.
-struct Values {
+struct ValueColumns {
     samples: usize,
     time: usize,
     interval_nanos: f64,
@@ -251,7 +251,7 @@ struct Values {
     cpu_factor: Option<f64>,
 }
 
-impl Values {
+impl ValueColumns {
     fn new(meta: &Meta, assembly: &mut Assembly) -> Self {
         let unit = meta.units.as_ref().map_or("", |units| &units.cpu);
         let cpu_factor = crate::frames::nanos_per(unit);
@@ -315,8 +315,8 @@ const KNOWN: usize = hash_entry(size_of::<(u32, u32)>());
 
 /// The stacks of one thread, resolved on first use.
 struct ThreadStacks<'a> {
-    own: &'a Tables,
-    shared: &'a Tables,
+    own: &'a SharedTables,
+    shared: &'a SharedTables,
     modules: &'a [MappingId],
     locations: HashMap<u32, LocationId>,
     /// The rows of stacks: each is walked once, however many samples have it.
@@ -325,7 +325,7 @@ struct ThreadStacks<'a> {
 }
 
 impl<'a> ThreadStacks<'a> {
-    fn new(own: &'a Tables, shared: &'a Tables, modules: &'a [MappingId]) -> Self {
+    fn new(own: &'a SharedTables, shared: &'a SharedTables, modules: &'a [MappingId]) -> Self {
         Self {
             own,
             shared,

@@ -15,7 +15,7 @@ use constants::Pools;
 use flamelet_profile::budget::{ALLOCATION, hash_entry};
 use flamelet_profile::{Budget, ErrorKind, LocationId, Profile, Result};
 use metadata::Metadata;
-use native_memory::{Block, NativeMemory};
+use native_memory::{NativeBlock, NativeMemory};
 use rustc_hash::FxHashMap as HashMap;
 use value::JavaValue;
 
@@ -243,7 +243,7 @@ impl ChunkReader<'_> {
             }
             EventMeaning::Malloc => {
                 let time = self.header.nanos(number("startTime"));
-                let block = Block { address: number("address"), time, row, size: number("size") };
+                let block = NativeBlock { address: number("address"), time, row, size: number("size") };
                 self.recording.native.allocated(block, &self.metadata.budget);
             }
             EventMeaning::Free => {}

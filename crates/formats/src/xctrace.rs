@@ -49,7 +49,7 @@ struct OpenElement {
 
 /// The table row being read.
 #[derive(Default)]
-struct SampleRow {
+struct TableRow {
     time: Option<u64>,
     weight: Option<i64>,
     thread: Option<ThreadRef>,
@@ -70,7 +70,7 @@ struct FrameElement {
 struct ExportReader {
     assembly: Assembly,
     open: Vec<OpenElement>,
-    row: Option<SampleRow>,
+    row: Option<TableRow>,
     frame: Option<FrameElement>,
     /// The frames of the open backtrace.
     frames: Option<(Option<u64>, Vec<LocationId>)>,
@@ -117,7 +117,7 @@ impl ExportReader {
             self.reference(element.name, reference)?;
         } else {
             match element.name {
-                "row" => self.row = Some(SampleRow::default()),
+                "row" => self.row = Some(TableRow::default()),
                 "thread" => self.thread = (0, 0),
                 "backtrace" => self.frames = Some((id(element), Vec::new())),
                 "frame" => {

@@ -25,7 +25,7 @@ pub mod modules;
 pub mod place;
 mod read;
 
-pub use read::{AllocationCounts, DamagedError, Row, read};
+pub use read::{AllocationCounts, DamagedError, ReadNode, read};
 
 /// The environment variables by which the recorder tells the library what to do.
 pub mod env {

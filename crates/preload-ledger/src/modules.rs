@@ -18,12 +18,12 @@ pub struct Modules {
     /// The program and its arguments, as given when it was started.
     pub arguments: String,
     /// In the order in which they were loaded.
-    pub modules: Vec<Module>,
+    pub modules: Vec<ModuleLine>,
 }
 
 /// A range of addresses with code.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Module {
+pub struct ModuleLine {
     /// The era in which it was loaded.
     pub era: u32,
     /// The first address.
@@ -38,7 +38,7 @@ pub struct Module {
     pub path: String,
 }
 
-impl Module {
+impl ModuleLine {
     /// Returns the line of this module.
     pub fn line(&self) -> String {
         let id = if self.build_id.is_empty() { "-" } else { &self.build_id };
@@ -76,7 +76,7 @@ impl Modules {
             match line.split_once(' ') {
                 Some(("program", path)) => path.clone_into(&mut modules.program),
                 Some(("arguments", arguments)) => arguments.clone_into(&mut modules.arguments),
-                Some(("module", rest)) => modules.modules.extend(Module::parse(rest)),
+                Some(("module", rest)) => modules.modules.extend(ModuleLine::parse(rest)),
                 _ => {}
             }
         }
@@ -85,7 +85,7 @@ impl Modules {
 
     /// Returns the module that `address` was in, in `era`; otherwise the last one that it was in before.
     pub fn find(&self, address: u64, era: u32) -> Option<usize> {
-        let holds = |module: &Module| (module.start..module.end).contains(&address);
+        let holds = |module: &ModuleLine| (module.start..module.end).contains(&address);
         let then = self.modules.iter().rposition(|module| module.era == era && holds(module));
         then.or_else(|| self.modules.iter().rposition(|module| module.era < era && holds(module)))
     }
@@ -95,9 +95,9 @@ impl Modules {
 mod tests {
     use super::*;
 
-    fn module(era: u32, start: u64, path: &str) -> Module {
+    fn module(era: u32, start: u64, path: &str) -> ModuleLine {
         let build_id = if era == 0 { String::new() } else { "ab01".to_owned() };
-        Module { era, start, end: start + 0x1000, file_offset: 0x20, build_id, path: path.to_owned() }
+        ModuleLine { era, start, end: start + 0x1000, file_offset: 0x20, build_id, path: path.to_owned() }
     }
 
     #[test]
@@ -109,7 +109,7 @@ mod tests {
             // An earlier era may return.
             module(1, 0x8000, "/lib/late.so"),
         ];
-        let lines: String = loaded.iter().map(Module::line).collect();
+        let lines: String = loaded.iter().map(ModuleLine::line).collect();
         let text = first_lines("/bin/a b", "a b\nc") + &lines + "module 3 70";
         let read = Modules::parse(&text);
         assert_eq!((read.program.as_str(), read.arguments.as_str()), ("/bin/a b", "a b c"));

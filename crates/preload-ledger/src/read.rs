@@ -19,12 +19,12 @@ pub struct AllocationCounts {
     /// The highest number of bytes alive at one moment (an estimate where allocations are sampled).
     pub peak: u64,
     /// The nodes by number; those before [`FIRST_FRAME`] have only counts.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ReadNode>,
 }
 
 /// A node as it was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Row {
+pub struct ReadNode {
     /// See [`crate::address_parts`].
     pub address: u64,
     /// The caller; less than the number of this node.
@@ -76,7 +76,7 @@ pub fn read(bytes: &[u8]) -> Result<AllocationCounts, DamagedError> {
     })
 }
 
-fn row(number: usize, bytes: &[u8], peak_turn: u32) -> Row {
+fn row(number: usize, bytes: &[u8], peak_turn: u32) -> ReadNode {
     let get = |offset: usize| word(bytes, offset).unwrap_or(0);
     let half = |offset: usize| get(offset & !7) >> (8 * (offset & 7)) & 0xffff_ffff;
     let (allocations, allocated) = (get(offset_of!(Node, allocations)), get(offset_of!(Node, allocated)));
@@ -87,7 +87,7 @@ fn row(number: usize, bytes: &[u8], peak_turn: u32) -> Row {
     let parent = half(offset_of!(Node, parent)) as u32;
     // A caller is always made first, so walks to the root end, whatever the bytes are.
     let is_sound = (parent as usize) < number || number < FIRST_FRAME as usize;
-    Row {
+    ReadNode {
         address: get(offset_of!(Node, address)),
         parent: if is_sound { parent } else { crate::TRUNCATED },
         allocations,

@@ -7,7 +7,7 @@ use flamelet_preload_ledger::{Node, PutAside, SIZE_NODE};
 use flamelet_unwind::Registers;
 
 use crate::blocks::{self, Block};
-use crate::slot::{Inside, Slot, slot};
+use crate::slot::{Inside, ThreadSlot, slot};
 use crate::start::{self, IS_ALONE, MEAN};
 use crate::{file, sampling, tree};
 
@@ -62,13 +62,13 @@ pub(crate) fn allocated(block: *mut c_void, size: usize, caller: Caller) {
 
 /// Counts what a signal handler allocates in between as missed, and ignores what libraries allocate on our behalf.
 #[cold]
-fn pass_by(slot: &Slot) {
+fn pass_by(slot: &ThreadSlot) {
     if slot.inside.get() == Inside::Recording {
         file::header().missed.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-fn record(slot: &Slot, address: usize, size: usize, mean: u64, caller: Caller) {
+fn record(slot: &ThreadSlot, address: usize, size: usize, mean: u64, caller: Caller) {
     let is_new = !slot.has_state();
     let state = slot.state();
     if mean != 0 {

@@ -24,7 +24,7 @@ pub(crate) enum Inside {
 
 /// The words.
 #[repr(C)]
-pub(crate) struct Slot {
+pub(crate) struct ThreadSlot {
     /// The thread's state (see `thread`), made by the first allocation that is recorded.
     pub(crate) state: Cell<*mut c_void>,
     /// Whether the thread is inside the library: what is allocated then is not the program's.
@@ -37,7 +37,7 @@ pub(crate) struct Slot {
     pub(crate) countdown: Cell<i64>,
 }
 
-const _: () = assert!(size_of::<Slot>() == 32);
+const _: () = assert!(size_of::<ThreadSlot>() == 32);
 
 std::arch::global_asm!(
     ".pushsection .tbss,\"awT\",@nobits",
@@ -53,8 +53,8 @@ std::arch::global_asm!(
 
 /// Returns the slot of the running thread.
 #[inline(always)]
-pub(crate) fn slot() -> &'static Slot {
-    let slot: *const Slot;
+pub(crate) fn slot() -> &'static ThreadSlot {
+    let slot: *const ThreadSlot;
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the thread pointer's first word is the pointer itself; the distance is in the global offset table.
     unsafe {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use flamelet_unwind::fork::Lock;
 
 use crate::errno::Errno;
-use crate::slot::{Inside, Slot, slot};
+use crate::slot::{Inside, ThreadSlot, slot};
 use crate::walker::Walker;
 
 /// What does not fit into the slot; passed on to another thread when its thread ends.
@@ -52,7 +52,7 @@ pub(crate) fn forget_nodes() {
     }
 }
 
-impl Slot {
+impl ThreadSlot {
     /// Returns whether this thread has made any allocation that was looked at.
     #[inline]
     pub(crate) fn has_state(&self) -> bool {

@@ -4,7 +4,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
-use flamelet_preload_ledger::{ADDRESS_BITS, NO_ROOM, ROOT, TRUNCATED, modules::Module};
+use flamelet_preload_ledger::{ADDRESS_BITS, NO_ROOM, ROOT, TRUNCATED, modules::ModuleLine};
 use flamelet_unwind::fork::Lock;
 use flamelet_unwind::live::{self, Repeated};
 use flamelet_unwind::{End, History, Modules, Reason, Registers};
@@ -52,8 +52,15 @@ fn write_down(modules: &Modules, history: &mut History) {
 
 fn line(module: &flamelet_unwind::Module, era: u32) -> String {
     let (start, end, file_offset) = (module.start, module.end, module.file_offset);
-    Module { era, start, end, file_offset, build_id: module.build_id_hex(), path: module.name.to_string() }
-        .line()
+    ModuleLine {
+        era,
+        start,
+        end,
+        file_offset,
+        build_id: module.build_id_hex(),
+        path: module.name.to_string(),
+    }
+    .line()
 }
 
 /// Walks the stacks of one thread.

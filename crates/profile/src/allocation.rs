@@ -10,7 +10,7 @@ use crate::Profile;
 use crate::dropped::matching_functions;
 
 /// Functions of one module of a Rust library.
-struct Functions {
+struct ModuleFunctions {
     module: &'static str,
     /// Their last names; empty for everything in the module.
     names: &'static [&'static str],
@@ -18,12 +18,12 @@ struct Functions {
     is_of_plain_items: bool,
 }
 
-const fn functions(module: &'static str, names: &'static [&'static str]) -> Functions {
-    Functions { module, names, is_of_plain_items: false }
+const fn functions(module: &'static str, names: &'static [&'static str]) -> ModuleFunctions {
+    ModuleFunctions { module, names, is_of_plain_items: false }
 }
 
-const fn of_plain_items(module: &'static str, names: &'static [&'static str]) -> Functions {
-    Functions { module, names, is_of_plain_items: true }
+const fn of_plain_items(module: &'static str, names: &'static [&'static str]) -> ModuleFunctions {
+    ModuleFunctions { module, names, is_of_plain_items: true }
 }
 
 /// What creates a `Box`, `Arc` or `Rc`.
@@ -49,7 +49,7 @@ const NEW: &[&str] = &[
 /// pprof removes a matching frame *and everything that it calls*, so no function here can call the program's code:
 /// neither `Vec::extend`, which calls an iterator, nor `fmt::format`, which calls `Display`, nor `HashMap::insert`, which
 /// calls `Hash`, nor `to_vec`, which calls `Clone` unless the items are plain.
-const RUST: &[Functions] = &[
+const RUST: &[ModuleFunctions] = &[
     functions("alloc::alloc", &[]),
     functions("alloc::raw_vec", &[]),
     functions("std::alloc", &[]),
@@ -226,7 +226,7 @@ fn fits(pattern: &str, name: &str) -> bool {
     }
 }
 
-impl Functions {
+impl ModuleFunctions {
     /// The names come in three forms: `<alloc::vec::Vec<T>>::push`, `alloc::vec::Vec<T,A>::push` and, of a function whose
     /// path was made of its file, `alloc::vec::push<T>`.
     fn expression(&self, plain: &str) -> String {

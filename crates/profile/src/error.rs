@@ -1,6 +1,7 @@
-//! The one error of the crates that stand on this one.
+//! The error of this crate and of all that are built on it.
 
-use std::fmt;
+use std::path::Path;
+use std::{fmt, io};
 
 /// Something failed. The message is one line for a person: what is wrong and, where that is known, what to do.
 #[derive(Debug)]
@@ -75,6 +76,11 @@ impl Error {
         Self::new(ErrorKind::Unreadable, message)
     }
 
+    /// An error of the operating system, with the file that it is about.
+    pub fn of_file(path: &Path, error: &io::Error) -> Self {
+        Self::new(kind_of(error), format!("{}: {error}", path.display()))
+    }
+
     /// What kind of error this is.
     pub fn kind(&self) -> ErrorKind {
         self.kind
@@ -89,14 +95,20 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-impl From<std::io::Error> for Error {
-    fn from(error: std::io::Error) -> Self {
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Self {
         let kind = match error.kind() {
-            std::io::ErrorKind::UnexpectedEof => ErrorKind::Truncated,
-            std::io::ErrorKind::NotFound => ErrorKind::NotFound,
-            std::io::ErrorKind::PermissionDenied => ErrorKind::Denied,
-            _ => ErrorKind::Io,
+            io::ErrorKind::UnexpectedEof => ErrorKind::Truncated,
+            _ => kind_of(&error),
         };
         Self::new(kind, error.to_string())
+    }
+}
+
+fn kind_of(error: &io::Error) -> ErrorKind {
+    match error.kind() {
+        io::ErrorKind::NotFound => ErrorKind::NotFound,
+        io::ErrorKind::PermissionDenied => ErrorKind::Denied,
+        _ => ErrorKind::Io,
     }
 }

@@ -53,20 +53,20 @@ pub fn merge_within(profiles: &[&Profile], budget: &Budget) -> Result<Profile> {
 }
 
 /// A sample type that all profiles have.
-struct Column {
+struct SharedColumn {
     kind: String,
     unit: String,
     /// For each profile, the column of its value and the factor to multiply it by.
     sources: Vec<(usize, f64)>,
 }
 
-impl Column {
+impl SharedColumn {
     fn intern_in(&self, profile: &mut Profile) -> ValueType {
         ValueType { kind: profile.intern(&self.kind), unit: profile.intern(&self.unit) }
     }
 }
 
-fn common_sample_types(profiles: &[&Profile]) -> Result<Vec<Column>> {
+fn common_sample_types(profiles: &[&Profile]) -> Result<Vec<SharedColumn>> {
     let first = profiles[0];
     let mut columns = Vec::new();
     let kinds: Vec<KindIndex<'_>> = profiles.iter().map(|profile| kind_index(profile)).collect();
@@ -82,7 +82,7 @@ fn common_sample_types(profiles: &[&Profile]) -> Result<Vec<Column>> {
             Error::new(ErrorKind::Incompatible, message)
         })?;
         let sources = std::iter::zip(places, &units).map(|(at, from)| (at, unit::ratio(from, finest)));
-        columns.push(Column { kind: kind.into(), unit: finest.into(), sources: sources.collect() });
+        columns.push(SharedColumn { kind: kind.into(), unit: finest.into(), sources: sources.collect() });
     }
     if columns.is_empty() {
         let kinds = |profile: &Profile| {
@@ -103,7 +103,7 @@ fn common_sample_types(profiles: &[&Profile]) -> Result<Vec<Column>> {
 }
 
 /// Returns the column in which the first profile that counts its observations gives their weights.
-fn observed_column(profiles: &[&Profile], columns: &[Column]) -> Option<usize> {
+fn observed_column(profiles: &[&Profile], columns: &[SharedColumn]) -> Option<usize> {
     profiles.iter().enumerate().find_map(|(at, profile)| {
         let value_type = profile.observations.as_ref()?.value_type;
         columns.iter().position(|column| column.sources[at].0 == value_type)

@@ -1,6 +1,6 @@
 //! Flame graphs in Pyroscope's form: levels of numbers, each node as (offset, total, self, name).
 
-use crate::tree::Tree;
+use crate::tree::CallTree;
 
 /// A flame graph of one profile (four numbers a node) or of two (seven).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,9 +15,9 @@ pub(crate) struct Flame {
 const OTHER: &str = "other";
 
 /// Returns the flame graph of a tree with about `most` nodes.
-pub(crate) fn single(tree: &Tree, most: usize) -> Flame {
+pub(crate) fn single(tree: &CallTree, most: usize) -> Flame {
     let mut flame = Flame { total: tree.nodes[0].total, ..Flame::default() };
-    let mut names = Names::default();
+    let mut names = FlameNames::default();
     let smallest = tree.smallest_shown(most);
     let mut stack = vec![(0usize, 0u32, 0i64)];
     while let Some((level, node, offset)) = stack.pop() {
@@ -48,14 +48,14 @@ pub(crate) fn single(tree: &Tree, most: usize) -> Flame {
 }
 
 /// Returns the flame graph of two trees.
-pub(crate) fn difference(left: &Tree, right: &Tree, most: usize) -> Flame {
+pub(crate) fn difference(left: &CallTree, right: &CallTree, most: usize) -> Flame {
     let total = left.nodes[0].total.saturating_add(right.nodes[0].total);
     let mut flame = Flame { total, ..Flame::default() };
-    let mut names = Names::default();
+    let mut names = FlameNames::default();
     let smallest = left.smallest_shown(most).max(right.smallest_shown(most));
     let mut stack = vec![(0usize, Some(0u32), Some(0u32), 0i64, 0i64)];
     while let Some((level, a, b, left_offset, right_offset)) = stack.pop() {
-        let of = |tree: &Tree, node: Option<u32>| {
+        let of = |tree: &CallTree, node: Option<u32>| {
             node.map_or((0, 0), |node| {
                 let node = &tree.nodes[node as usize];
                 (node.total, node.own)
@@ -63,7 +63,8 @@ pub(crate) fn difference(left: &Tree, right: &Tree, most: usize) -> Flame {
         };
         let ((left_total, left_own), (right_total, right_own)) = (of(left, a), of(right, b));
         flame.max_self = flame.max_self.max(left_own).max(right_own);
-        let name_of = |tree: &Tree, node: u32| tree.names[tree.nodes[node as usize].name as usize].clone();
+        let name_of =
+            |tree: &CallTree, node: u32| tree.names[tree.nodes[node as usize].name as usize].clone();
         let name = a.map(|node| name_of(left, node)).or_else(|| b.map(|node| name_of(right, node)));
         let name = names.number(&name.unwrap_or_default());
         let values = [left_offset, left_total, left_own, right_offset, right_total, right_own, name];
@@ -94,13 +95,18 @@ pub(crate) fn difference(left: &Tree, right: &Tree, most: usize) -> Flame {
 }
 
 /// Returns the children of two nodes, those of the same name together, sorted by name.
-fn pairs(left: &Tree, a: Option<u32>, right: &Tree, b: Option<u32>) -> Vec<(Option<u32>, Option<u32>)> {
-    let children = |tree: &Tree, node: Option<u32>| {
+fn pairs(
+    left: &CallTree,
+    a: Option<u32>,
+    right: &CallTree,
+    b: Option<u32>,
+) -> Vec<(Option<u32>, Option<u32>)> {
+    let children = |tree: &CallTree, node: Option<u32>| {
         node.map(|node| tree.nodes[node as usize].children.clone()).unwrap_or_default()
     };
     let (mut a, mut b) =
         (children(left, a).into_iter().peekable(), children(right, b).into_iter().peekable());
-    let name = |tree: &Tree, node: u32| tree.names[tree.nodes[node as usize].name as usize].clone();
+    let name = |tree: &CallTree, node: u32| tree.names[tree.nodes[node as usize].name as usize].clone();
     let mut pairs = Vec::new();
     loop {
         let order = match (a.peek(), b.peek()) {
@@ -139,12 +145,12 @@ fn sort_and_delta(level: &mut Vec<i64>, width: usize) {
 
 /// Names in the order of their first use. The first is the root's.
 #[derive(Default)]
-struct Names {
+struct FlameNames {
     names: Vec<String>,
     numbers: std::collections::HashMap<String, i64>,
 }
 
-impl Names {
+impl FlameNames {
     fn number(&mut self, name: &str) -> i64 {
         if let Some(&known) = self.numbers.get(name) {
             return known;
@@ -173,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_known_flame_graph() {
-        let tree = Tree::of(&profile(&[("main;b", 3), ("main;a;c", 5), ("main", 2)]), 0, &[]);
+        let tree = CallTree::of(&profile(&[("main;b", 3), ("main;a;c", 5), ("main", 2)]), 0, &[]);
         let flame = single(&tree, 100);
         assert_eq!(flame.names, ["total", "main", "a", "c", "b"]);
         assert_eq!((flame.total, flame.max_self), (10, 5));
@@ -185,7 +191,7 @@ mod tests {
 
     #[test]
     fn small_nodes_are_one() {
-        let tree = Tree::of(&profile(&[("main;a", 1), ("main;b", 50), ("main;c", 2)]), 0, &[]);
+        let tree = CallTree::of(&profile(&[("main;a", 1), ("main;b", 50), ("main;c", 2)]), 0, &[]);
         let flame = single(&tree, 3);
         assert_eq!(flame.names, ["total", "main", "other", "b"]);
         assert_eq!(flame.levels[2], [0, 50, 50, 3, 0, 3, 3, 2]);
@@ -195,14 +201,14 @@ mod tests {
     fn a_call_site_is_a_prefix() {
         let profile = profile(&[("main;a;c", 5), ("main;b", 3), ("other;a", 7)]);
         let call_site = ["main".to_owned(), "a".to_owned()];
-        assert_eq!(Tree::of(&profile, 0, &call_site).nodes[0].total, 5);
-        assert_eq!(Tree::of(&profile, 0, &call_site[..1]).nodes[0].total, 8);
+        assert_eq!(CallTree::of(&profile, 0, &call_site).nodes[0].total, 5);
+        assert_eq!(CallTree::of(&profile, 0, &call_site[..1]).nodes[0].total, 8);
     }
 
     #[test]
     fn a_known_difference() {
-        let left = Tree::of(&profile(&[("main;a", 3), ("main;b", 1)]), 0, &[]);
-        let right = Tree::of(&profile(&[("main;b", 4), ("main;c", 2)]), 0, &[]);
+        let left = CallTree::of(&profile(&[("main;a", 3), ("main;b", 1)]), 0, &[]);
+        let right = CallTree::of(&profile(&[("main;b", 4), ("main;c", 2)]), 0, &[]);
         let flame = difference(&left, &right, 100);
         assert_eq!((flame.names.join(" "), flame.total), ("total main a b c".to_owned(), 10));
         let children = [0, 3, 3, 0, 0, 0, 2, 0, 1, 1, 0, 4, 4, 3, 0, 0, 0, 0, 2, 2, 4];

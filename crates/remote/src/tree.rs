@@ -7,7 +7,7 @@ use rustc_hash::FxBuildHasher;
 
 /// A node: a function in the context of its callers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Node {
+pub(crate) struct CallNode {
     pub(crate) name: u32,
     pub(crate) total: i64,
     pub(crate) own: i64,
@@ -17,21 +17,26 @@ pub(crate) struct Node {
 
 /// A tree. Node 0 is the root, which has no function.
 #[derive(Clone, Debug)]
-pub(crate) struct Tree {
-    pub(crate) nodes: Vec<Node>,
+pub(crate) struct CallTree {
+    pub(crate) nodes: Vec<CallNode>,
     pub(crate) names: Vec<String>,
     numbers: HashMap<String, u32, FxBuildHasher>,
     places: HashMap<(u32, u32), u32, FxBuildHasher>,
 }
 
-impl Default for Tree {
+impl Default for CallTree {
     fn default() -> Self {
         let names = vec!["total".to_owned()];
-        Self { nodes: vec![Node::default()], names, numbers: HashMap::default(), places: HashMap::default() }
+        Self {
+            nodes: vec![CallNode::default()],
+            names,
+            numbers: HashMap::default(),
+            places: HashMap::default(),
+        }
     }
 }
 
-impl Tree {
+impl CallTree {
     /// Returns the tree of one value of a profile, of the stacks that begin with `call_site` (outermost first).
     pub(crate) fn of(profile: &Profile, value: usize, call_site: &[String]) -> Self {
         let mut tree = Self::default();
@@ -82,7 +87,7 @@ impl Tree {
             let next = self.nodes.len() as u32;
             let child = *self.places.entry((at, name)).or_insert(next);
             if child == next {
-                self.nodes.push(Node { name, ..Node::default() });
+                self.nodes.push(CallNode { name, ..CallNode::default() });
                 self.nodes[at as usize].children.push(child);
             }
             at = child;

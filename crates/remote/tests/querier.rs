@@ -3,7 +3,7 @@
 use flamelet_profile::protobuf::{FieldValue, Fields, MessageWriter};
 use flamelet_profile::{LabelSetId, Profile, ProfileBuilder, pprof};
 use flamelet_remote::querier::{
-    Answer, Codec, EachTotal, Keep, METHODS, Measured, Source, Span, answer, render, unpack,
+    Codec, EachTotal, Keep, METHODS, Measured, QueryAnswer, Source, Span, answer, render, unpack,
 };
 use flamelet_remote::{Result, push};
 
@@ -65,7 +65,7 @@ impl Source for Known {
 }
 
 fn json(method: &str, body: &str) -> String {
-    let Answer { status, content_type, body } = answer(&Known, method, Codec::Json, body.as_bytes());
+    let QueryAnswer { status, content_type, body } = answer(&Known, method, Codec::Json, body.as_bytes());
     assert_eq!((status, content_type), (200, "application/json"), "{}", String::from_utf8_lossy(&body));
     String::from_utf8(body).expect("text")
 }
@@ -73,7 +73,7 @@ fn json(method: &str, body: &str) -> String {
 fn proto(method: &str, write: impl FnOnce(&mut MessageWriter)) -> Vec<u8> {
     let mut message = MessageWriter::default();
     write(&mut message);
-    let Answer { status, content_type, body } = answer(&Known, method, Codec::Proto, message.as_bytes());
+    let QueryAnswer { status, content_type, body } = answer(&Known, method, Codec::Proto, message.as_bytes());
     assert_eq!((status, content_type), (200, "application/proto"), "{}", String::from_utf8_lossy(&body));
     body
 }
@@ -322,7 +322,7 @@ impl Source for Many {
 /// Asks for the values of a label, and for series by it.
 fn ask_many(many: &Many, label: &str) -> [(u16, String); 3] {
     let ask = |method: &str, body: String| {
-        let Answer { status, body, .. } = answer(many, method, Codec::Json, body.as_bytes());
+        let QueryAnswer { status, body, .. } = answer(many, method, Codec::Json, body.as_bytes());
         (status, String::from_utf8(body).expect("text"))
     };
     let end = THEN + 60_000;
@@ -343,7 +343,7 @@ fn spans_are_no_series_and_hide_no_label() {
         assert_eq!(status, 200, "{body}");
         (0..3).for_each(|route| assert!(body.contains(&format!("/{route}")), "{body}"));
     }
-    let Answer { status, body, .. } = answer(&many, "LabelNames", Codec::Json, b"{}");
+    let QueryAnswer { status, body, .. } = answer(&many, "LabelNames", Codec::Json, b"{}");
     let names = String::from_utf8(body).expect("text");
     assert_eq!(status, 200, "{names}");
     assert!(names.contains("route") && !names.contains("span_id") && !names.contains("trace_id"), "{names}");

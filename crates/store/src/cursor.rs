@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 
 use flamelet_profile::{Budget, Error, ErrorKind, Limits, Result};
 
-use crate::error::about;
-use crate::folder::Folder;
+use crate::folder::HistoryFolder;
 use crate::follow::Position;
 use crate::sys;
 
@@ -26,7 +25,7 @@ pub struct Progress {
 /// The file that keeps the progress of one reader.
 #[derive(Debug)]
 pub struct Cursor {
-    folder: Folder,
+    folder: HistoryFolder,
     path: PathBuf,
 }
 
@@ -36,7 +35,7 @@ impl Cursor {
         if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
             return Err(Error::invalid(format!("a cursor cannot be called '{name}'")));
         }
-        let folder = Folder::create(folder)?;
+        let folder = HistoryFolder::create(folder)?;
         let path = folder.path().join(format!("{name}.cursor"));
         Ok(Self { folder, path })
     }
@@ -58,12 +57,12 @@ impl Cursor {
         let Progress { position: Position { segment, windows }, parts } = progress;
         let new = self.path.with_extension("cursor-new");
         let _ = fs::remove_file(&new);
-        let mut file = sys::create(&new).map_err(|error| about(&new, &error))?;
+        let mut file = sys::create(&new).map_err(|error| Error::of_file(&new, &error))?;
         let text = format!("{HEADER}\n{segment} {windows} {parts}\n");
         // Without the sync, a machine that loses power may keep the new name and lose what is in the file.
         let written = sys::write(&mut file, text.as_bytes()).and_then(|()| file.sync_data());
-        written.map_err(|error| about(&new, &error))?;
-        fs::rename(&new, &self.path).map_err(|error| about(&self.path, &error))
+        written.map_err(|error| Error::of_file(&new, &error))?;
+        fs::rename(&new, &self.path).map_err(|error| Error::of_file(&self.path, &error))
     }
 }
 

@@ -10,7 +10,8 @@ use crate::hash::ContentHash;
 use crate::kind::Kind;
 use crate::observed;
 use crate::tables::{
-    Frame, LabelRow, Module, column_field, field, kind_field, module_field, quality_field, window_field,
+    LabelRow, StoredFrame, StoredModule, column_field, field, kind_field, module_field, quality_field,
+    window_field,
 };
 
 /// The most rows that may be missing between two records.
@@ -18,17 +19,17 @@ const MAX_GAP: usize = 1 << 22;
 
 /// A table whose rows are numbered; some may be missing.
 #[derive(Debug)]
-pub(crate) struct Table<T> {
+pub(crate) struct NumberedTable<T> {
     rows: Vec<Option<T>>,
 }
 
-impl<T> Default for Table<T> {
+impl<T> Default for NumberedTable<T> {
     fn default() -> Self {
         Self { rows: Vec::new() }
     }
 }
 
-impl<T> Table<T> {
+impl<T> NumberedTable<T> {
     pub(crate) fn get(&self, number: u32) -> Option<&T> {
         self.rows.get(number as usize)?.as_ref()
     }
@@ -55,7 +56,7 @@ impl<T> Table<T> {
 
 /// A stack: its last frame, the stack that called it, and its hash.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Node {
+pub(crate) struct StackRow {
     pub(crate) caller: u32,
     pub(crate) frame: u32,
     pub(crate) hash: ContentHash,
@@ -63,15 +64,15 @@ pub(crate) struct Node {
 
 /// The tables of a segment, as far as its records were read.
 #[derive(Debug, Default)]
-pub(crate) struct Tables {
-    strings: Table<Box<str>>,
-    pub(crate) modules: Table<Module>,
-    pub(crate) frames: Table<(Frame, ContentHash)>,
-    pub(crate) nodes: Table<Node>,
-    pub(crate) label_sets: Table<Box<[LabelRow]>>,
+pub(crate) struct SegmentTables {
+    strings: NumberedTable<Box<str>>,
+    pub(crate) modules: NumberedTable<StoredModule>,
+    pub(crate) frames: NumberedTable<(StoredFrame, ContentHash)>,
+    pub(crate) nodes: NumberedTable<StackRow>,
+    pub(crate) label_sets: NumberedTable<Box<[LabelRow]>>,
     /// A stack and a label set.
-    pub(crate) rows: Table<(u32, u32)>,
-    kinds: Table<Kind>,
+    pub(crate) rows: NumberedTable<(u32, u32)>,
+    kinds: NumberedTable<Kind>,
 }
 
 /// A window: when it was, and the values of its rows.
@@ -154,7 +155,7 @@ impl<'a> Raw<'a> {
     }
 }
 
-impl Tables {
+impl SegmentTables {
     /// Adds what a record brings, and returns its window if everything that the window needs is known.
     pub(crate) fn add(&mut self, body: &[u8], budget: &Budget) -> Result<Option<Window>> {
         let raw = Raw::read(body, budget)?;
@@ -209,8 +210,8 @@ impl Tables {
         Ok(())
     }
 
-    fn module(&self, message: &[u8]) -> Result<Option<Module>> {
-        let mut module = Module::default();
+    fn module(&self, message: &[u8]) -> Result<Option<StoredModule>> {
+        let mut module = StoredModule::default();
         let mut fields = Fields::new(message);
         while let Some((number, value)) = fields.next()? {
             match number {
@@ -239,7 +240,8 @@ impl Tables {
         for (at, (&module, &step)) in modules.iter().zip(&steps).enumerate() {
             offset = offset.wrapping_add(unzigzag(step) as u64);
             let text = |column: &[u64]| column.get(at).map_or(Ok(0), |&number| small(number));
-            let frame = Frame { module: small(module)?, offset, name: text(&names)?, file: text(&files)? };
+            let frame =
+                StoredFrame { module: small(module)?, offset, name: text(&names)?, file: text(&files)? };
             let hash = self.hash_of(&frame);
             self.frames.push(hash.map(|hash| (frame, hash)), budget)?;
         }
@@ -247,7 +249,7 @@ impl Tables {
     }
 
     /// Returns the hash of a frame, if everything that it refers to is known.
-    fn hash_of(&self, frame: &Frame) -> Option<ContentHash> {
+    fn hash_of(&self, frame: &StoredFrame) -> Option<ContentHash> {
         let (name, file) = (self.string(frame.name)?, self.string(frame.file)?);
         if !name.is_empty() {
             return Some(ContentHash::of_name(name, file));
@@ -263,7 +265,7 @@ impl Tables {
 
     fn add_nodes(&mut self, raw: &Raw<'_>, budget: &Budget) -> Result<()> {
         if self.nodes.len() == 0 {
-            let empty = Node { caller: 0, frame: 0, hash: ContentHash::EMPTY };
+            let empty = StackRow { caller: 0, frame: 0, hash: ContentHash::EMPTY };
             self.nodes.push(Some(empty), budget)?;
         }
         self.nodes.skip_to(raw.first(field::FIRST_NODE).max(1), budget)?;
@@ -280,9 +282,9 @@ impl Tables {
         Ok(())
     }
 
-    fn node(&self, caller: u32, frame: u32) -> Option<Node> {
+    fn node(&self, caller: u32, frame: u32) -> Option<StackRow> {
         let (calling, (_, called)) = (self.nodes.get(caller)?, self.frames.get(frame)?);
-        Some(Node { caller, frame, hash: calling.hash.calling(*called) })
+        Some(StackRow { caller, frame, hash: calling.hash.calling(*called) })
     }
 
     fn add_label_sets(&mut self, raw: &Raw<'_>, budget: &Budget) -> Result<()> {

@@ -10,7 +10,8 @@ use rustc_hash::FxBuildHasher;
 use crate::kind::Kind;
 use crate::observed;
 use crate::tables::{
-    Frame, LabelRow, Module, column_field, field, kind_field, module_field, quality_field, window_field,
+    LabelRow, StoredFrame, StoredModule, column_field, field, kind_field, module_field, quality_field,
+    window_field,
 };
 
 /// A table whose rows are numbered in the order in which they first occur.
@@ -59,10 +60,10 @@ impl<K: Eq + Hash, T> Numbered<K, T> {
 #[derive(Debug)]
 pub(crate) struct Encoder {
     strings: Numbered<Box<str>, Box<str>>,
-    modules: Numbered<Module, Module>,
-    frames: Numbered<FrameKey, Frame>,
+    modules: Numbered<StoredModule, StoredModule>,
+    frames: Numbered<FrameKey, StoredFrame>,
     /// By caller and frame. Row 0 is the empty stack, which is not written.
-    nodes: Numbered<(u32, u32), Node>,
+    nodes: Numbered<(u32, u32), NewStack>,
     label_sets: Numbered<Vec<LabelRow>, Vec<LabelRow>>,
     rows: Numbered<(u32, u32), (u32, u32)>,
     kinds: Numbered<Kind, Kind>,
@@ -76,13 +77,13 @@ type FrameKey = (u32, u64);
 
 /// A stack: its last frame, and how many rows back its caller is.
 #[derive(Debug)]
-struct Node {
+struct NewStack {
     back: u32,
     frame: u32,
 }
 
 /// A sample: the number of its stack and labels, its values, and what they are based on.
-struct Row {
+struct NewSample {
     row: u32,
     values: Vec<i64>,
     observed: Observed,
@@ -158,7 +159,7 @@ impl Encoder {
     }
 
     fn module(&mut self, profile: &Profile, mapping: &Mapping) -> u32 {
-        let module = Module {
+        let module = StoredModule {
             build_id: self.text(profile, mapping.build_id),
             file: self.text(profile, mapping.filename),
             offset: mapping.offset,
@@ -179,7 +180,11 @@ impl Encoder {
                 .map(|id| {
                     let function = profile.function(id);
                     let (name, file) = (profile.string(function.name), profile.string(function.filename));
-                    let row = Frame { name: self.string(name), file: self.string(file), ..Frame::default() };
+                    let row = StoredFrame {
+                        name: self.string(name),
+                        file: self.string(file),
+                        ..StoredFrame::default()
+                    };
                     self.frames.number((0, u64::from(row.name) << 32 | u64::from(row.file)), || row)
                 })
                 .collect();
@@ -195,15 +200,15 @@ impl Encoder {
             }
             None => (0, 0, location.address),
         };
-        let frame = Frame { module, offset, ..Frame::default() };
+        let frame = StoredFrame { module, offset, ..StoredFrame::default() };
         vec![self.frames.number((identity + 1, offset), || frame)]
     }
 
     /// Returns the samples, sorted by row, each row once.
-    fn samples(&mut self, profile: &Profile, frames: &[Frames]) -> Vec<Row> {
+    fn samples(&mut self, profile: &Profile, frames: &[Frames]) -> Vec<NewSample> {
         let mut stacks: HashMap<_, u32, FxBuildHasher> = HashMap::default();
         let mut label_sets: HashMap<_, u32, FxBuildHasher> = HashMap::default();
-        let mut samples: Vec<Row> = Vec::with_capacity(profile.sample_count());
+        let mut samples: Vec<NewSample> = Vec::with_capacity(profile.sample_count());
         let observed = profile.observations.as_ref().map_or(&[][..], |observed| &observed.rows);
         for (at, sample) in profile.samples().enumerate() {
             let node = *stacks.entry(sample.stack).or_insert_with(|| {
@@ -215,7 +220,7 @@ impl Encoder {
                 .or_insert_with(|| self.label_set(profile, profile.labels(sample.labels)));
             let row = self.rows.number((node, labels), || (node, labels));
             let observed = observed.get(at).copied().unwrap_or_default();
-            samples.push(Row { row, values: sample.values.to_vec(), observed });
+            samples.push(NewSample { row, values: sample.values.to_vec(), observed });
         }
         samples.sort_by_key(|sample| sample.row);
         samples.dedup_by(|later, first| {
@@ -235,7 +240,7 @@ impl Encoder {
         let mut node = 0;
         for frame in frames {
             let back = self.nodes.len() - node;
-            node = self.nodes.number((node, frame), || Node { back, frame });
+            node = self.nodes.number((node, frame), || NewStack { back, frame });
         }
         node
     }
@@ -325,7 +330,7 @@ fn texts(kind: &Kind) -> impl Iterator<Item = &str> {
         .chain(pairs.flat_map(|(kind, unit)| [&**kind, &**unit]))
 }
 
-fn write_module(message: &mut MessageWriter, module: &Module) {
+fn write_module(message: &mut MessageWriter, module: &StoredModule) {
     message.uint(module_field::BUILD_ID, u64::from(module.build_id));
     message.uint(module_field::FILE, u64::from(module.file));
     message.uint(module_field::OFFSET, module.offset);
@@ -333,7 +338,7 @@ fn write_module(message: &mut MessageWriter, module: &Module) {
     message.uint(module_field::START, module.start);
 }
 
-fn write_frames(body: &mut MessageWriter, frames: &[Frame]) {
+fn write_frames(body: &mut MessageWriter, frames: &[StoredFrame]) {
     body.packed(field::FRAME_MODULE, frames.iter().map(|frame| u64::from(frame.module)));
     let before = std::iter::once(0).chain(frames.iter().map(|frame| frame.offset));
     let steps = frames.iter().zip(before).map(|(frame, before)| frame.offset.wrapping_sub(before) as i64);
@@ -351,7 +356,7 @@ fn write_labels(message: &mut MessageWriter, labels: &[LabelRow]) {
     message.packed(1, numbers);
 }
 
-fn write_samples(message: &mut MessageWriter, samples: &[Row], profile: &Profile) {
+fn write_samples(message: &mut MessageWriter, samples: &[NewSample], profile: &Profile) {
     let before = std::iter::once(0).chain(samples.iter().map(|sample| sample.row));
     message.packed(
         window_field::ROWS,

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use flamelet_profile::budget::Loan;
 use flamelet_profile::{Budget, Error, ErrorKind, Result};
 
-use crate::error::about;
 use crate::sys;
 
 /// The longest segment that is read.
@@ -20,7 +19,7 @@ const LOCK: &str = "history.lock";
 /// Takes a lock in the folder `path` by its file `name`, which is created if it does not exist, and holds it until the
 /// returned file is dropped. If another process holds it, the error says `message`.
 pub fn lock(path: &Path, name: &str, message: &str) -> Result<fs::File> {
-    let folder = Folder::open(path)?;
+    let folder = HistoryFolder::open(path)?;
     lock_file(&path.join(name), &folder.owners, path, message)
 }
 
@@ -30,13 +29,13 @@ pub fn unlock(file: &fs::File) {
 }
 
 fn lock_file(path: &Path, owners: &[u32], folder: &Path, message: &str) -> Result<fs::File> {
-    let file = sys::open_mark(path, owners).map_err(|error| about(path, &error))?;
+    let file = sys::open_mark(path, owners).map_err(|error| Error::of_file(path, &error))?;
     match sys::lock(&file) {
         Ok(()) => Ok(file),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
             Err(Error::new(ErrorKind::Busy, format!("{}: {message}", folder.display())))
         }
-        Err(error) => Err(about(path, &error)),
+        Err(error) => Err(Error::of_file(path, &error)),
     }
 }
 
@@ -84,7 +83,7 @@ fn digits(text: &str) -> Option<u64> {
 
 /// A segment in the folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Entry {
+pub(crate) struct SegmentEntry {
     pub(crate) name: Name,
     pub(crate) bytes: u64,
 }
@@ -111,16 +110,16 @@ fn is_build_id(text: &str) -> bool {
 
 /// A folder that exists.
 #[derive(Clone, Debug)]
-pub(crate) struct Folder {
+pub(crate) struct HistoryFolder {
     path: PathBuf,
     /// The users whose files are trusted.
     owners: Vec<u32>,
 }
 
-impl Folder {
+impl HistoryFolder {
     /// Opens a folder to read from.
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        let found = fs::metadata(path).map_err(|error| about(path, &error))?;
+        let found = fs::metadata(path).map_err(|error| Error::of_file(path, &error))?;
         if !found.is_dir() {
             return Err(Error::new(ErrorKind::WrongFormat, format!("{}: is not a folder", path.display())));
         }
@@ -130,7 +129,7 @@ impl Folder {
 
     /// Opens a folder to write to, and creates it if it does not exist.
     pub(crate) fn create(path: &Path) -> Result<Self> {
-        fs::create_dir_all(path).map_err(|error| about(path, &error))?;
+        fs::create_dir_all(path).map_err(|error| Error::of_file(path, &error))?;
         Self::open(path)
     }
 
@@ -149,10 +148,11 @@ impl Folder {
     }
 
     /// Returns the segments in the order in which they were written.
-    pub(crate) fn segments(&self) -> Result<Vec<Entry>> {
+    pub(crate) fn segments(&self) -> Result<Vec<SegmentEntry>> {
         // A file that is renamed while its folder is listed may be missing from the list, so two lists must agree.
         const TRIES: usize = 10;
-        let numbers = |found: &[Entry]| found.iter().map(|entry| entry.name.number).collect::<Vec<_>>();
+        let numbers =
+            |found: &[SegmentEntry]| found.iter().map(|entry| entry.name.number).collect::<Vec<_>>();
         let mut found = self.list_segments()?;
         for _ in 0..TRIES {
             let again = self.list_segments()?;
@@ -165,16 +165,20 @@ impl Folder {
         Ok(found)
     }
 
-    fn list_segments(&self) -> Result<Vec<Entry>> {
+    fn list_segments(&self) -> Result<Vec<SegmentEntry>> {
         let mut found = Vec::new();
-        for entry in fs::read_dir(&self.path).map_err(|error| about(&self.path, &error))?.take(MAX_FILES) {
-            let entry = entry.map_err(|error| about(&self.path, &error))?;
+        for entry in
+            fs::read_dir(&self.path).map_err(|error| Error::of_file(&self.path, &error))?.take(MAX_FILES)
+        {
+            let entry = entry.map_err(|error| Error::of_file(&self.path, &error))?;
             let Some(name) = entry.file_name().to_str().and_then(Name::parse) else { continue };
             match entry.metadata() {
-                Ok(metadata) if metadata.is_file() => found.push(Entry { name, bytes: metadata.len() }),
+                Ok(metadata) if metadata.is_file() => {
+                    found.push(SegmentEntry { name, bytes: metadata.len() })
+                }
                 Ok(_) => {}
                 // Removed or renamed meanwhile: readers look for its new name.
-                Err(_) => found.push(Entry { name, bytes: 0 }),
+                Err(_) => found.push(SegmentEntry { name, bytes: 0 }),
             }
         }
         found.sort_unstable();
@@ -208,15 +212,15 @@ impl Folder {
 
     /// Reads a file whole. Its bytes are charged to the budget until the loan is dropped.
     pub(crate) fn read(&self, path: &Path, budget: &Budget) -> Result<(Vec<u8>, Loan)> {
-        let file = sys::open(path, &self.owners).map_err(|error| about(path, &error))?;
-        let length = file.metadata().map_err(|error| about(path, &error))?.len();
+        let file = sys::open(path, &self.owners).map_err(|error| Error::of_file(path, &error))?;
+        let length = file.metadata().map_err(|error| Error::of_file(path, &error))?.len();
         if length > MAX_FILE {
             let message = format!("{}: is longer than any file of a history", path.display());
             return Err(Error::new(ErrorKind::TooLarge, message));
         }
         let loan = budget.lend(length as usize)?;
         let mut bytes = Vec::with_capacity(length as usize);
-        file.take(length).read_to_end(&mut bytes).map_err(|error| about(path, &error))?;
+        file.take(length).read_to_end(&mut bytes).map_err(|error| Error::of_file(path, &error))?;
         Ok((bytes, loan))
     }
 
@@ -225,7 +229,7 @@ impl Folder {
         match sys::open(path, &self.owners) {
             Ok(file) => Ok(Some(file)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(about(path, &error)),
+            Err(error) => Err(Error::of_file(path, &error)),
         }
     }
 
@@ -262,7 +266,7 @@ mod tests {
     #[test]
     fn links_pipes_and_folders_are_not_read() {
         let folder = tempfile::tempdir().expect("a folder");
-        let history = Folder::open(folder.path()).expect("opened");
+        let history = HistoryFolder::open(folder.path()).expect("opened");
         let [real, link, inner] = ["real", "link", "inner"].map(|name| folder.path().join(name));
         fs::write(&real, "x").expect("written");
         std::os::unix::fs::symlink(&real, &link).expect("linked");
@@ -278,7 +282,7 @@ mod tests {
     #[test]
     fn one_writer_holds_the_lock() {
         let folder = tempfile::tempdir().expect("a folder");
-        let history = Folder::open(folder.path()).expect("opened");
+        let history = HistoryFolder::open(folder.path()).expect("opened");
         let held = history.lock().expect("free");
         let error = history.lock().expect_err("held");
         assert_eq!(error.kind(), ErrorKind::Busy);

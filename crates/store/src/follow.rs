@@ -8,13 +8,13 @@ use std::io::{Read, Seek, SeekFrom};
 use flamelet_profile::budget::Loan;
 use flamelet_profile::{Budget, Error, ErrorKind, Limits, Profile, Result};
 
-use crate::decode::{Tables, Window};
-use crate::folder::{Entry, MAX_FILE};
+use crate::decode::{SegmentTables, Window};
+use crate::folder::{MAX_FILE, SegmentEntry};
 use crate::merge::Merge;
 use crate::query::Query;
 use crate::reader::Reader;
 use crate::record::Records;
-use crate::segment::{HEADER, Visit};
+use crate::segment::{HEADER, WindowVisitor};
 use crate::sys;
 
 /// How much of a segment is read at once, unless a record is longer.
@@ -48,19 +48,19 @@ pub struct NextWindow {
 #[derive(Debug)]
 pub struct Follower {
     reader: Reader,
-    place: Option<Place>,
+    place: Option<ReadPosition>,
 }
 
 /// How far a segment was read.
 #[derive(Debug)]
-struct Place {
+struct ReadPosition {
     segment: u64,
     file: File,
     /// Behind the last record that was read.
     offset: u64,
     /// How many windows were read.
     windows: u64,
-    tables: Tables,
+    tables: SegmentTables,
     /// What the tables take, and the work of reading all of the segment.
     budget: Budget,
 }
@@ -106,9 +106,14 @@ impl Follower {
     }
 
     /// Returns the first window of a segment after this many others, with its kind.
-    fn next_in(&mut self, entry: &Entry, skip: u64, budget: &Budget) -> Result<Option<(String, Profile)>> {
+    fn next_in(
+        &mut self,
+        entry: &SegmentEntry,
+        skip: u64,
+        budget: &Budget,
+    ) -> Result<Option<(String, Profile)>> {
         if !self.place.as_ref().is_some_and(|place| place.is_at(&self.reader, entry, skip)) {
-            self.place = Place::open(&self.reader, entry)?;
+            self.place = ReadPosition::open(&self.reader, entry)?;
         }
         let Some(place) = &mut self.place else { return Ok(None) };
         loop {
@@ -123,9 +128,9 @@ impl Follower {
     }
 }
 
-impl Place {
+impl ReadPosition {
     /// Opens a segment at its beginning; `None` if it has no window yet, or was removed meanwhile.
-    fn open(reader: &Reader, entry: &Entry) -> Result<Option<Self>> {
+    fn open(reader: &Reader, entry: &SegmentEntry) -> Result<Option<Self>> {
         let Some(mut file) = reader.open_segment(entry)? else { return Ok(None) };
         let mut header = [0; HEADER.len()];
         if file.metadata()?.len() < HEADER.len() as u64 {
@@ -141,13 +146,13 @@ impl Place {
             file,
             offset: HEADER.len() as u64,
             windows: 0,
-            tables: Tables::default(),
+            tables: SegmentTables::default(),
             budget: Budget::new(Limits::SERVICE),
         }))
     }
 
     /// Returns whether this is the position after this many windows of a segment whose file is still the same.
-    fn is_at(&self, reader: &Reader, entry: &Entry, windows: u64) -> bool {
+    fn is_at(&self, reader: &Reader, entry: &SegmentEntry, windows: u64) -> bool {
         (self.segment, self.windows) == (entry.name.number, windows)
             && reader.is_segment(&self.file, entry)
             && self.file.metadata().is_ok_and(|found| found.len() >= self.offset)
@@ -191,7 +196,7 @@ impl Place {
 
 impl Reader {
     /// Opens the file of a segment, also if it was renamed meanwhile; `None` if it was removed.
-    fn open_segment(&self, entry: &Entry) -> Result<Option<File>> {
+    fn open_segment(&self, entry: &SegmentEntry) -> Result<Option<File>> {
         if let Some(file) = self.open_file(entry)? {
             return Ok(Some(file));
         }
@@ -200,8 +205,8 @@ impl Reader {
     }
 
     /// Returns whether an open file is that of a segment; it may have been renamed meanwhile.
-    fn is_segment(&self, file: &File, entry: &Entry) -> bool {
-        let is_named = |entry: &Entry| sys::is_same_file(file, &self.path_of(entry)).unwrap_or(false);
+    fn is_segment(&self, file: &File, entry: &SegmentEntry) -> bool {
+        let is_named = |entry: &SegmentEntry| sys::is_same_file(file, &self.path_of(entry)).unwrap_or(false);
         let is_renamed = || {
             let segments = self.segments().unwrap_or_default();
             segments.iter().any(|other| other.name.number == entry.name.number && is_named(other))
@@ -212,7 +217,7 @@ impl Reader {
     /// Returns the position before the first window that ends after `time`, in nanoseconds since 1970; after the last one if
     /// there is none.
     pub fn position_at(&self, time: i64, budget: &Budget) -> Result<Position> {
-        let may_reach = |entry: &&Entry| {
+        let may_reach = |entry: &&SegmentEntry| {
             entry.name.span.is_none_or(|(_, end)| end.saturating_add(1).saturating_mul(NANOS) > time)
         };
         for entry in self.segments()?.iter().filter(may_reach) {
@@ -232,7 +237,7 @@ impl Reader {
     pub fn last_position(&self, budget: &Budget) -> Result<Position> {
         let segments = self.segments()?;
         let Some(newest) = segments.last() else { return Ok(Position::default()) };
-        let mut count = Count(0);
+        let mut count = ReadCounter(0);
         self.visit_one(newest, budget, &mut count)?;
         Ok(Position { segment: newest.name.number, windows: count.0 })
     }
@@ -251,14 +256,14 @@ struct Until {
     is_found: bool,
 }
 
-impl Visit for Until {
-    fn window(&mut self, _: &Tables, window: &Window) -> Result<()> {
+impl WindowVisitor for Until {
+    fn window(&mut self, _: &SegmentTables, window: &Window) -> Result<()> {
         self.is_found = window.end() > self.time;
         self.before += u64::from(!self.is_found);
         Ok(())
     }
 
-    fn segment_end(&mut self, _: &Tables) -> Result<()> {
+    fn segment_end(&mut self, _: &SegmentTables) -> Result<()> {
         Ok(())
     }
 
@@ -267,15 +272,15 @@ impl Visit for Until {
     }
 }
 
-struct Count(u64);
+struct ReadCounter(u64);
 
-impl Visit for Count {
-    fn window(&mut self, _: &Tables, _: &Window) -> Result<()> {
+impl WindowVisitor for ReadCounter {
+    fn window(&mut self, _: &SegmentTables, _: &Window) -> Result<()> {
         self.0 += 1;
         Ok(())
     }
 
-    fn segment_end(&mut self, _: &Tables) -> Result<()> {
+    fn segment_end(&mut self, _: &SegmentTables) -> Result<()> {
         Ok(())
     }
 }

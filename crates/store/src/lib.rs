@@ -33,7 +33,6 @@
 mod cursor;
 mod decode;
 mod encode;
-mod error;
 mod folder;
 mod follow;
 mod fuzz;

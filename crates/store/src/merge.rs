@@ -8,12 +8,12 @@ use flamelet_profile::{
 };
 use rustc_hash::FxBuildHasher;
 
-use crate::decode::{Tables, Window};
+use crate::decode::{SegmentTables, Window};
 use crate::hash::ContentHash;
 use crate::kind::Kind;
 use crate::query::Query;
-use crate::segment::Visit;
-use crate::tables::{Frame, Module};
+use crate::segment::WindowVisitor;
+use crate::tables::{StoredFrame, StoredModule};
 
 /// Where modules are placed whose addresses are taken by others begins at a multiple of this.
 const ALIGNMENT: u64 = 2 << 20;
@@ -53,15 +53,15 @@ struct ModuleKey {
     size: u64,
 }
 
-impl Visit for Merge<'_> {
-    fn window(&mut self, tables: &Tables, window: &Window) -> Result<()> {
+impl WindowVisitor for Merge<'_> {
+    fn window(&mut self, tables: &SegmentTables, window: &Window) -> Result<()> {
         let Some(kind) = tables.kind(window.kind).filter(|kind| self.query.wants(kind, window)) else {
             return Ok(());
         };
         self.add(kind, tables, window)
     }
 
-    fn segment_end(&mut self, tables: &Tables) -> Result<()> {
+    fn segment_end(&mut self, tables: &SegmentTables) -> Result<()> {
         let Some(into) = &mut self.into else { return Ok(()) };
         let width = into.kind.values.len();
         if width == 0 {
@@ -100,7 +100,7 @@ impl<'q> Merge<'q> {
     }
 
     /// Adds a window of this kind.
-    pub(crate) fn add(&mut self, kind: &Kind, tables: &Tables, window: &Window) -> Result<()> {
+    pub(crate) fn add(&mut self, kind: &Kind, tables: &SegmentTables, window: &Window) -> Result<()> {
         let budget = self.budget;
         let observed = window.observed.as_ref().map(|observed| observed.value_type);
         let into = self.into.get_or_insert_with(|| Into::new(kind, observed, budget));
@@ -161,7 +161,7 @@ impl Into {
     }
 
     /// Takes what a window says about time and quality.
-    fn note(&mut self, tables: &Tables, window: &Window) {
+    fn note(&mut self, tables: &SegmentTables, window: &Window) {
         self.start = self.start.min(window.start);
         self.duration = self.duration.saturating_add(window.duration);
         let Some((engine, other)) = window.quality else { return };
@@ -180,7 +180,7 @@ impl Into {
         });
     }
 
-    fn labels(&mut self, tables: &Tables, set: u32) -> LabelSetId {
+    fn labels(&mut self, tables: &SegmentTables, set: u32) -> LabelSetId {
         let rows = tables.label_sets.get(set).map(|rows| &**rows).unwrap_or_default();
         let labels: Vec<_> = rows
             .iter()
@@ -195,7 +195,7 @@ impl Into {
     }
 
     /// Returns the stack of a node, which is walked to its root only if no segment had it before.
-    fn stack(&mut self, tables: &Tables, node: u32, budget: &Budget) -> Result<StackId> {
+    fn stack(&mut self, tables: &SegmentTables, node: u32, budget: &Budget) -> Result<StackId> {
         let hash = tables.nodes.get(node).map(|node| node.hash).unwrap_or_default();
         if let Some(&known) = self.stacks.get(&hash) {
             return Ok(known);
@@ -216,7 +216,7 @@ impl Into {
         Ok(stack)
     }
 
-    fn location(&mut self, tables: &Tables, frame: &Frame) -> LocationId {
+    fn location(&mut self, tables: &SegmentTables, frame: &StoredFrame) -> LocationId {
         if frame.name != 0 {
             let (name, file) = (tables.text(frame.name), tables.text(frame.file));
             let function = self.builder.named_function(name, file);
@@ -236,7 +236,7 @@ impl Into {
         self.builder.address(Some(mapping), start.wrapping_add(frame.offset - module.offset))
     }
 
-    fn mapping(&mut self, tables: &Tables, module: &Module) -> MappingId {
+    fn mapping(&mut self, tables: &SegmentTables, module: &StoredModule) -> MappingId {
         let (build_id, file) = (tables.text(module.build_id), tables.text(module.file));
         let identity = if build_id.is_empty() { file } else { build_id };
         let key = ModuleKey { identity: identity.to_owned(), offset: module.offset, size: module.size };
@@ -250,7 +250,7 @@ impl Into {
     }
 
     /// Returns where a module goes: where it was, unless a module of another process is there already.
-    fn place(&mut self, module: &Module) -> u64 {
+    fn place(&mut self, module: &StoredModule) -> u64 {
         let is_free = |start: u64| {
             start
                 .checked_add(module.size)

@@ -14,8 +14,7 @@ use flamelet_profile::{
 };
 use rustc_hash::FxBuildHasher;
 
-use crate::error::about;
-use crate::folder::{Folder, NamesFile};
+use crate::folder::{HistoryFolder, NamesFile};
 use crate::record::{self, Records};
 use crate::sys;
 
@@ -47,7 +46,7 @@ const MAPPINGS: usize = 64;
 
 /// What a writer knows about the names of each build.
 #[derive(Debug, Default)]
-pub(crate) struct Names {
+pub(crate) struct BuildNames {
     builds: HashMap<String, Build>,
 }
 
@@ -56,7 +55,7 @@ struct Build {
     /// The code places that have names in the file, or for which they were asked.
     seen: Offsets,
     /// The mappings in which code of the build occurred.
-    mappings: Vec<Mapped>,
+    mappings: Vec<MappedBuild>,
     /// Places for which names are still wanted: an address, and the number of the mapping that holds it.
     wanted: Vec<(u64, u32)>,
     /// The last segment that has code of this build.
@@ -65,16 +64,16 @@ struct Build {
 
 /// A mapping of a build.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Mapped {
+struct MappedBuild {
     start: u64,
     limit: u64,
     offset: u64,
     filename: String,
 }
 
-impl Names {
+impl BuildNames {
     /// Takes note of the code in a window that was written to segment `segment`.
-    pub(crate) fn see(&mut self, folder: &Folder, profile: &Profile, segment: u64) {
+    pub(crate) fn see(&mut self, folder: &HistoryFolder, profile: &Profile, segment: u64) {
         for mapping in profile.mappings().iter().filter(|mapping| !mapping.build_id.is_empty()) {
             self.use_in(folder, profile.string(mapping.build_id), segment);
         }
@@ -93,7 +92,7 @@ impl Names {
     }
 
     /// Renames the file of a build so that it is kept as long as this segment.
-    fn use_in(&mut self, folder: &Folder, build_id: &str, segment: u64) {
+    fn use_in(&mut self, folder: &HistoryFolder, build_id: &str, segment: u64) {
         if !self.builds.contains_key(build_id) {
             let build = Build { seen: known_places(folder, build_id), ..Build::default() };
             self.builds.insert(build_id.to_owned(), build);
@@ -135,7 +134,7 @@ impl Names {
     }
 
     /// Writes the names in `profile`, and returns how many code places have got some.
-    pub(crate) fn keep(&mut self, folder: &Folder, profile: &Profile) -> Result<usize> {
+    pub(crate) fn keep(&mut self, folder: &HistoryFolder, profile: &Profile) -> Result<usize> {
         let mut kept = 0;
         for (build_id, build) in &self.builds {
             let mut places = named_places(profile, build_id);
@@ -155,7 +154,7 @@ impl Build {
     /// Returns the number of a mapping of this build.
     fn mapped(&mut self, profile: &Profile, mapping: &Mapping) -> u32 {
         let filename = profile.string(mapping.filename);
-        let is_same = |known: &Mapped| {
+        let is_same = |known: &MappedBuild| {
             (known.start, known.limit, known.offset) == (mapping.start, mapping.limit, mapping.offset)
                 && known.filename == filename
         };
@@ -164,7 +163,7 @@ impl Build {
         let known = self.mappings[last..].iter().rposition(is_same).map(|at| last + at);
         let number = known.unwrap_or_else(|| {
             let Mapping { start, limit, offset, .. } = *mapping;
-            self.mappings.push(Mapped { start, limit, offset, filename: filename.to_owned() });
+            self.mappings.push(MappedBuild { start, limit, offset, filename: filename.to_owned() });
             self.mappings.len() - 1
         });
         number as u32
@@ -197,7 +196,7 @@ fn named_places<'a>(profile: &'a Profile, build_id: &str) -> Vec<(u64, &'a [Line
 }
 
 /// Returns the code places whose names are kept already.
-fn known_places(folder: &Folder, build_id: &str) -> Offsets {
+fn known_places(folder: &HistoryFolder, build_id: &str) -> Offsets {
     let budget = Budget::new(Limits::SERVICE);
     let mut known = Offsets::default();
     let each = |offset, _: &mut Lines<'_>| {
@@ -210,13 +209,13 @@ fn known_places(folder: &Folder, build_id: &str) -> Offsets {
 }
 
 /// Appends a record to the file of a build.
-fn append(folder: &Folder, build_id: &str, segment: u64, body: &[u8]) -> Result<()> {
+fn append(folder: &HistoryFolder, build_id: &str, segment: u64, body: &[u8]) -> Result<()> {
     let record = record::pack(body)?;
     let found = folder.names_of(build_id);
     let new = || NamesFile { build_id: build_id.to_owned(), segment };
     let path = folder.names_path(&found.clone().unwrap_or_else(new));
     let opened = if found.is_some() { sys::open_to_append(&path) } else { sys::create(&path) };
-    opened.and_then(|file| append_to(file, &record)).map_err(|error| about(&path, &error))
+    opened.and_then(|file| append_to(file, &record)).map_err(|error| Error::of_file(&path, &error))
 }
 
 /// Appends a record to a file, after a header if it has none yet.
@@ -287,7 +286,7 @@ impl Lines<'_> {
 
 /// Calls `each` with every code place of a build that has names.
 fn read(
-    folder: &Folder,
+    folder: &HistoryFolder,
     build_id: &str,
     budget: &Budget,
     mut each: impl FnMut(u64, &mut Lines<'_>) -> Result<()>,
@@ -338,7 +337,7 @@ fn read_record(body: &[u8], each: &mut impl FnMut(u64, &mut Lines<'_>) -> Result
 }
 
 /// Fills in the kept names of all code of `profile` that has none, and returns how many places have got some.
-pub(crate) fn apply(folder: &Folder, profile: &mut Profile, budget: &Budget) -> Result<usize> {
+pub(crate) fn apply(folder: &HistoryFolder, profile: &mut Profile, budget: &Budget) -> Result<usize> {
     let mut found: HashMap<(String, u64), Vec<NamedLine>, FxBuildHasher> = HashMap::default();
     for (build_id, wanted) in unnamed(profile) {
         read(folder, &build_id, budget, |offset, lines| {

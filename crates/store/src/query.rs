@@ -1,6 +1,6 @@
 //! What to read of a history.
 
-use crate::decode::{Tables, Window};
+use crate::decode::{SegmentTables, Window};
 use crate::folder::Name;
 use crate::kind::Kind;
 
@@ -32,7 +32,7 @@ impl<'a> Query<'a> {
         kind.name == self.kind && (self.from..self.to).contains(&window.middle())
     }
 
-    pub(crate) fn keeps(&self, tables: &Tables, labels: u32) -> bool {
+    pub(crate) fn keeps(&self, tables: &SegmentTables, labels: u32) -> bool {
         self.keep.is_none_or(|keep| keep(&tables.label_texts(labels)))
     }
 

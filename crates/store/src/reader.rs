@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use flamelet_profile::{Budget, Error, ErrorKind, Profile, Result};
 
-use crate::decode::{Tables, Window};
-use crate::folder::{Entry, Folder};
+use crate::decode::{SegmentTables, Window};
+use crate::folder::{HistoryFolder, SegmentEntry};
 use crate::kind::Kind;
 use crate::merge::Merge;
 use crate::names;
 use crate::query::Query;
-use crate::segment::{self, Visit};
+use crate::segment::{self, WindowVisitor};
 use crate::span::Span;
 use crate::totals::{EachTotal, Totals};
 
@@ -38,13 +38,13 @@ impl Skipped {
 /// Reads a history. Any number of readers may read while it is written.
 #[derive(Clone, Debug)]
 pub struct Reader {
-    folder: Folder,
+    folder: HistoryFolder,
 }
 
 impl Reader {
     /// Opens the history in a folder.
     pub fn open(path: &Path) -> Result<Self> {
-        Ok(Self { folder: Folder::open(path)? })
+        Ok(Self { folder: HistoryFolder::open(path)? })
     }
 
     /// Returns one profile of all windows of the range, without names, and what had to be left out. `None` if there
@@ -112,7 +112,7 @@ impl Reader {
         &self,
         query: &Query<'_>,
         budget: &Budget,
-        visitor: &mut impl Visit,
+        visitor: &mut impl WindowVisitor,
     ) -> Result<Skipped> {
         let mut skipped = Skipped::default();
         for entry in self.folder.segments()?.iter().filter(|entry| query.may_be_in(&entry.name)) {
@@ -127,24 +127,24 @@ impl Reader {
         Ok(skipped)
     }
 
-    pub(crate) fn segments(&self) -> Result<Vec<Entry>> {
+    pub(crate) fn segments(&self) -> Result<Vec<SegmentEntry>> {
         self.folder.segments()
     }
 
-    pub(crate) fn path_of(&self, entry: &Entry) -> PathBuf {
+    pub(crate) fn path_of(&self, entry: &SegmentEntry) -> PathBuf {
         self.folder.file(&entry.name)
     }
 
     /// Opens the file of a segment under this name; `None` if there is none.
-    pub(crate) fn open_file(&self, entry: &Entry) -> Result<Option<File>> {
+    pub(crate) fn open_file(&self, entry: &SegmentEntry) -> Result<Option<File>> {
         self.folder.open_file(&self.path_of(entry))
     }
 
     pub(crate) fn visit_one(
         &self,
-        entry: &Entry,
+        entry: &SegmentEntry,
         budget: &Budget,
-        visitor: &mut impl Visit,
+        visitor: &mut impl WindowVisitor,
     ) -> Result<usize> {
         let mut path = self.folder.file(&entry.name);
         let mut read = self.folder.read(&path, budget);
@@ -170,15 +170,15 @@ struct Last<'q> {
     found: Option<i64>,
 }
 
-impl Visit for Last<'_> {
-    fn window(&mut self, tables: &Tables, window: &Window) -> Result<()> {
+impl WindowVisitor for Last<'_> {
+    fn window(&mut self, tables: &SegmentTables, window: &Window) -> Result<()> {
         if tables.kind(window.kind).is_some_and(|kind| self.query.wants(kind, window)) {
             self.found = self.found.max(Some(window.middle()));
         }
         Ok(())
     }
 
-    fn segment_end(&mut self, _: &Tables) -> Result<()> {
+    fn segment_end(&mut self, _: &SegmentTables) -> Result<()> {
         Ok(())
     }
 }
@@ -188,8 +188,8 @@ struct Kinds<'q> {
     found: Vec<Kind>,
 }
 
-impl Visit for Kinds<'_> {
-    fn window(&mut self, tables: &Tables, window: &Window) -> Result<()> {
+impl WindowVisitor for Kinds<'_> {
+    fn window(&mut self, tables: &SegmentTables, window: &Window) -> Result<()> {
         let is_in = (self.query.from..self.query.to).contains(&window.middle());
         if let Some(kind) = tables.kind(window.kind).filter(|kind| is_in && !self.found.contains(kind)) {
             self.found.push(kind.clone());
@@ -197,7 +197,7 @@ impl Visit for Kinds<'_> {
         Ok(())
     }
 
-    fn segment_end(&mut self, _: &Tables) -> Result<()> {
+    fn segment_end(&mut self, _: &SegmentTables) -> Result<()> {
         Ok(())
     }
 }

@@ -2,19 +2,19 @@
 
 use flamelet_profile::{Budget, Error, ErrorKind, Result};
 
-use crate::decode::{Tables, Window};
+use crate::decode::{SegmentTables, Window};
 use crate::record::Records;
 
 /// How a segment begins: what it is, and the version of its format.
 pub(crate) const HEADER: &[u8; 20] = b"flamelet history 1\r\n";
 
 /// Does something with the windows of segments.
-pub(crate) trait Visit {
+pub(crate) trait WindowVisitor {
     /// Called for each window, in the order of writing.
-    fn window(&mut self, tables: &Tables, window: &Window) -> Result<()>;
+    fn window(&mut self, tables: &SegmentTables, window: &Window) -> Result<()>;
 
     /// Called after the last window of a segment.
-    fn segment_end(&mut self, tables: &Tables) -> Result<()>;
+    fn segment_end(&mut self, tables: &SegmentTables) -> Result<()>;
 
     /// Returns whether the rest of the segment need not be read.
     fn is_done(&self) -> bool {
@@ -23,7 +23,7 @@ pub(crate) trait Visit {
 }
 
 /// Reads a segment, and returns how many of its records were skipped because they are damaged.
-pub(crate) fn visit(bytes: &[u8], budget: &Budget, visitor: &mut impl Visit) -> Result<usize> {
+pub(crate) fn visit(bytes: &[u8], budget: &Budget, visitor: &mut impl WindowVisitor) -> Result<usize> {
     let Some(bytes) = bytes.strip_prefix(HEADER) else {
         return match bytes.len() < HEADER.len() {
             // Its writer ended before the first window.
@@ -34,7 +34,7 @@ pub(crate) fn visit(bytes: &[u8], budget: &Budget, visitor: &mut impl Visit) -> 
             )),
         };
     };
-    let (mut tables, mut lost) = (Tables::default(), 0);
+    let (mut tables, mut lost) = (SegmentTables::default(), 0);
     let mut records = Records::new(bytes, budget);
     while let Some(body) = records.next()? {
         match tables.add(body, budget) {

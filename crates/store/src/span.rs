@@ -2,8 +2,8 @@
 
 use flamelet_profile::Result;
 
-use crate::decode::{Tables, Window};
-use crate::segment::Visit;
+use crate::decode::{SegmentTables, Window};
+use crate::segment::WindowVisitor;
 
 /// From when to when windows reach.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,13 +16,13 @@ impl Span {
     }
 }
 
-impl Visit for Span {
-    fn window(&mut self, _: &Tables, window: &Window) -> Result<()> {
+impl WindowVisitor for Span {
+    fn window(&mut self, _: &SegmentTables, window: &Window) -> Result<()> {
         self.add(window.start, window.end());
         Ok(())
     }
 
-    fn segment_end(&mut self, _: &Tables) -> Result<()> {
+    fn segment_end(&mut self, _: &SegmentTables) -> Result<()> {
         Ok(())
     }
 }

@@ -5,7 +5,7 @@
 
 /// A file that code was mapped from. Strings are given by their numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Module {
+pub(crate) struct StoredModule {
     pub(crate) build_id: u32,
     pub(crate) file: u32,
     /// Where the mapped part begins in the file, and its length.
@@ -17,7 +17,7 @@ pub(crate) struct Module {
 
 /// A frame: code in a module, a bare address, or only a name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Frame {
+pub(crate) struct StoredFrame {
     /// The number of the module plus one; 0 for none.
     pub(crate) module: u32,
     /// The offset in the module's file, or the address without one.

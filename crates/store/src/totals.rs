@@ -2,9 +2,9 @@
 
 use flamelet_profile::{Budget, Result};
 
-use crate::decode::{Tables, Window};
+use crate::decode::{SegmentTables, Window};
 use crate::query::Query;
-use crate::segment::Visit;
+use crate::segment::WindowVisitor;
 
 /// Takes the middle of a window in nanoseconds since 1970, the text labels of samples, and the sums of their values.
 pub type EachTotal<'a> = dyn FnMut(i64, &[(&str, &str)], &[i64]) + 'a;
@@ -15,8 +15,8 @@ pub(crate) struct Totals<'q> {
     pub(crate) each: &'q mut EachTotal<'q>,
 }
 
-impl Visit for Totals<'_> {
-    fn window(&mut self, tables: &Tables, window: &Window) -> Result<()> {
+impl WindowVisitor for Totals<'_> {
+    fn window(&mut self, tables: &SegmentTables, window: &Window) -> Result<()> {
         let Some(kind) = tables.kind(window.kind).filter(|kind| self.query.wants(kind, window)) else {
             return Ok(());
         };
@@ -46,7 +46,7 @@ impl Visit for Totals<'_> {
         Ok(())
     }
 
-    fn segment_end(&mut self, _: &Tables) -> Result<()> {
+    fn segment_end(&mut self, _: &SegmentTables) -> Result<()> {
         Ok(())
     }
 }

@@ -8,9 +8,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use flamelet_profile::{Budget, Error, ErrorKind, Limits, Profile, Result};
 
 use crate::encode::Encoder;
-use crate::error::about;
-use crate::folder::{Folder, Name};
-use crate::names::Names;
+use crate::folder::{HistoryFolder, Name};
+use crate::names::BuildNames;
 use crate::options::Options;
 use crate::retention::{self, Kept};
 use crate::span::Span;
@@ -39,14 +38,14 @@ pub struct Status {
 /// Dropping it finishes the segment; a process that is killed does not, and loses nothing by it.
 #[derive(Debug)]
 pub struct Writer {
-    folder: Folder,
+    folder: HistoryFolder,
     options: Options,
     /// Held as long as the writer lives.
     lock: File,
     segment: Option<Open>,
     next_number: u64,
     status: Status,
-    names: Names,
+    names: BuildNames,
     /// The child of a fork has a copy of the writer, but the history is not its own.
     process: u32,
 }
@@ -70,7 +69,7 @@ impl Writer {
     /// Fails if another process writes there, or if the folder cannot be written.
     pub fn open(path: &Path, options: Options) -> Result<Self> {
         options.check()?;
-        let folder = Folder::create(path)?;
+        let folder = HistoryFolder::create(path)?;
         let lock = folder.lock()?;
         let next_number = folder.segments()?.last().map_or(1, |last| last.name.number.saturating_add(1));
         let process = std::process::id();
@@ -81,7 +80,7 @@ impl Writer {
             segment: None,
             next_number,
             status: Status::default(),
-            names: Names::default(),
+            names: BuildNames::default(),
             process,
         };
         writer.finish_leftovers()?;
@@ -189,7 +188,7 @@ impl Writer {
         if let Err(error) = fs::create_dir(self.folder.path())
             && error.kind() != io::ErrorKind::AlreadyExists
         {
-            return Err(about(self.folder.path(), &error));
+            return Err(Error::of_file(self.folder.path(), &error));
         }
         self.remove_old()?;
         let (name, path, file) = self.create()?;
@@ -208,7 +207,7 @@ impl Writer {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => {
                     self.next_number -= 1;
-                    return Err(about(&path, &error));
+                    return Err(Error::of_file(&path, &error));
                 }
             }
         }
@@ -233,7 +232,7 @@ impl Writer {
 
     fn remove_old(&mut self) -> Result<()> {
         let segments = self.folder.segments()?;
-        let kept = |entry: &crate::folder::Entry| Kept {
+        let kept = |entry: &crate::folder::SegmentEntry| Kept {
             number: entry.name.number,
             end: entry.name.span.map(|(_, end)| end),
             bytes: entry.bytes,
@@ -281,7 +280,7 @@ impl Open {
         let body = self.encoder.encode(kind, profile);
         let record = record::pack(&body)?;
         let bytes = if self.length == 0 { [segment::HEADER, &*record].concat() } else { record };
-        self.write(&bytes).map_err(|error| about(&self.path, &error))?;
+        self.write(&bytes).map_err(|error| Error::of_file(&self.path, &error))?;
         self.length += bytes.len() as u64;
         let (first, last) = self.span.unwrap_or((start, end));
         self.span = Some((first.min(start), last.max(end)));
@@ -294,7 +293,7 @@ impl Open {
     }
 
     /// Cuts off what was not acknowledged, and gives the file its final name.
-    fn finish(self, folder: &Folder) {
+    fn finish(self, folder: &HistoryFolder) {
         let is_cut = self.file.metadata().is_ok_and(|found| found.len() == self.length)
             || self.file.set_len(self.length).is_ok();
         // A file that cannot be cut keeps a torn end, which readers leave out.
@@ -304,7 +303,7 @@ impl Open {
 }
 
 /// Renames a segment so that its name says what it covers, in whole seconds; removes one without windows.
-fn finish(folder: &Folder, path: &Path, name: Name, span: Option<(i64, i64)>) {
+fn finish(folder: &HistoryFolder, path: &Path, name: Name, span: Option<(i64, i64)>) {
     match span {
         Some((from, to)) => {
             let seconds = (from.div_euclid(NANOS).max(0), to.div_euclid(NANOS).saturating_add(1).max(0));

@@ -58,11 +58,11 @@ impl GoSections {
 
     /// Returns the table, if its version is known.
     pub(crate) fn table(&self) -> Option<GoTable<'_>> {
-        let header = Header::parse(&self.table)?;
+        let header = TableHeader::parse(&self.table)?;
         let table = |text: u64| GoTable { bytes: &self.table, header, text };
         match self.stated_start {
             // Its addresses are absolute.
-            _ if header.version == Version::Go116 => Some(table(0)),
+            _ if header.version == TableVersion::Go116 => Some(table(0)),
             Some(start) => Some(table(start)),
             // From 1.26 on the header does not have it. With C code linked in, `.text` begins with that.
             None => Some(table(self.text)).filter(|table| table.begins_at(self.entry)),
@@ -82,7 +82,7 @@ const TEXT_IN_HEADER: usize = 24;
 const TEXT_IN_MODULE: usize = 22 * 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Version {
+enum TableVersion {
     Go116,
     Go118,
     Go120,
@@ -90,8 +90,8 @@ enum Version {
 
 /// Where the parts are.
 #[derive(Clone, Copy, Debug)]
-struct Header {
-    version: Version,
+struct TableHeader {
+    version: TableVersion,
     /// Instructions begin at multiples of this.
     quantum: u64,
     functions: usize,
@@ -102,17 +102,17 @@ struct Header {
     table: usize,
 }
 
-impl Header {
+impl TableHeader {
     fn parse(bytes: &[u8]) -> Option<Self> {
         let version = match number(bytes, 0)? {
-            0xffff_fffa => Version::Go116,
-            0xffff_fff0 => Version::Go118,
-            0xffff_fff1 => Version::Go120,
+            0xffff_fffa => TableVersion::Go116,
+            0xffff_fff0 => TableVersion::Go118,
+            0xffff_fff1 => TableVersion::Go120,
             _ => return None,
         };
         let [0, 0, quantum @ (1 | 2 | 4), 8] = *bytes.get(4..8)? else { return None };
         // Two counts, from 1.18 on the address of the code, then the offsets of the parts.
-        let first = if version == Version::Go116 { 3 } else { 4 };
+        let first = if version == TableVersion::Go116 { 3 } else { 4 };
         let part = |at: usize| usize::try_from(word(bytes, 8 * (first + at))?).ok();
         Some(Self {
             version,
@@ -128,7 +128,7 @@ impl Header {
 
     /// The size of an address or offset in the list of functions.
     fn field(&self) -> usize {
-        if self.version == Version::Go116 { 8 } else { 4 }
+        if self.version == TableVersion::Go116 { 8 } else { 4 }
     }
 }
 
@@ -136,7 +136,7 @@ impl Header {
 #[derive(Clone, Copy)]
 pub(crate) struct GoTable<'t> {
     bytes: &'t [u8],
-    header: Header,
+    header: TableHeader,
     text: u64,
 }
 
@@ -148,7 +148,7 @@ impl<'t> GoTable<'t> {
         let parts = (field(0), field(16), field(20), field(28));
         let (Some(name), Some(files), Some(lines), Some(unit)) = parts else { return Ok(None) };
         let Some(name) = self.string(self.header.names, name) else { return Ok(None) };
-        let start_line = field(32).filter(|_| self.header.version >= Version::Go120).unwrap_or(0);
+        let start_line = field(32).filter(|_| self.header.version >= TableVersion::Go120).unwrap_or(0);
         let own_file = self.value(files, entry, entry, patience)?;
         let file = self.value(files, entry, address, patience)?;
         let line = self.value(lines, entry, address, patience)?.filter(|_| file == own_file);
@@ -182,7 +182,7 @@ impl<'t> GoTable<'t> {
         }
         let at = self.place(low)?.checked_add(self.header.field())?;
         let offset = match self.header.version {
-            Version::Go116 => word(self.bytes, at)?,
+            TableVersion::Go116 => word(self.bytes, at)?,
             _ => number(self.bytes, at)?.into(),
         };
         Some((self.entry(low)?, self.header.table.checked_add(usize::try_from(offset).ok()?)?))
@@ -192,7 +192,7 @@ impl<'t> GoTable<'t> {
     fn entry(&self, number: usize) -> Option<u64> {
         let at = self.place(number)?;
         match self.header.version {
-            Version::Go116 => word(self.bytes, at),
+            TableVersion::Go116 => word(self.bytes, at),
             _ => self.text.checked_add(self::number(self.bytes, at)?.into()),
         }
     }
@@ -274,7 +274,7 @@ mod tests {
 
     /// The code of `main.f` is 0x20 bytes long: line 7, then 8, then 0x10 bytes of an inlined function in another
     /// file; `main.g` follows, with 0x10 bytes in line 20.
-    fn sections(version: Version) -> GoSections {
+    fn sections(version: TableVersion) -> GoSections {
         let names = b"\0_rt0_amd64_linux\0main.f\0main.g\0".to_vec();
         let units: Vec<u8> = [0u32, 10].map(u32::to_le_bytes).concat();
         let files = b"/src/a.go\0/src/b.go\0".to_vec();
@@ -288,7 +288,7 @@ mod tests {
 
     #[allow(clippy::too_many_arguments, reason = "the parts of the format")]
     fn build(
-        version: Version,
+        version: TableVersion,
         names: &[u8],
         units: &[u8],
         files: &[u8],
@@ -297,13 +297,13 @@ mod tests {
         entries: &[u64],
     ) -> GoSections {
         let (magic, words): (u32, usize) = match version {
-            Version::Go116 => (0xffff_fffa, 7),
-            Version::Go118 => (0xffff_fff0, 8),
-            Version::Go120 => (0xffff_fff1, 8),
+            TableVersion::Go116 => (0xffff_fffa, 7),
+            TableVersion::Go118 => (0xffff_fff0, 8),
+            TableVersion::Go120 => (0xffff_fff1, 8),
         };
-        let field = if version == Version::Go116 { 8 } else { 4 };
+        let field = if version == TableVersion::Go116 { 8 } else { 4 };
         let address = |entry: u64| match version {
-            Version::Go116 => (TEXT + entry).to_le_bytes().to_vec(),
+            TableVersion::Go116 => (TEXT + entry).to_le_bytes().to_vec(),
             _ => (entry as u32).to_le_bytes().to_vec(),
         };
         let list = (2 * records.len() + 1) * field;
@@ -314,7 +314,7 @@ mod tests {
         let mut table = [&magic.to_le_bytes()[..], &[0, 0, 1, 8]].concat();
         table.extend((records.len() as u64).to_le_bytes());
         table.extend(2u64.to_le_bytes());
-        if version != Version::Go116 {
+        if version != TableVersion::Go116 {
             table.extend(0u64.to_le_bytes());
         }
         offsets.iter().for_each(|&offset| table.extend((offset as u64).to_le_bytes()));
@@ -344,9 +344,9 @@ mod tests {
 
     #[test]
     fn functions_files_and_lines_of_every_version() {
-        for version in [Version::Go116, Version::Go118, Version::Go120] {
+        for version in [TableVersion::Go116, TableVersion::Go118, TableVersion::Go120] {
             let sections = sections(version);
-            let has_start = version == Version::Go120;
+            let has_start = version == TableVersion::Go120;
             let place = |name: &str, start: u32, line| {
                 Some((name.to_owned(), "/src/a.go".to_owned(), if has_start { start } else { 0 }, line))
             };
@@ -361,7 +361,7 @@ mod tests {
 
     #[test]
     fn a_start_that_does_not_fit_is_not_used() {
-        let good = sections(Version::Go120);
+        let good = sections(TableVersion::Go120);
         let wrong = GoSections { text: TEXT - 0x10, table: good.table.clone(), ..good };
         assert_eq!(found(&wrong, TEXT + 0x18), None, "C code comes first, and the names would be wrong");
         let stated = GoSections { stated_start: Some(TEXT), ..wrong };
@@ -370,7 +370,7 @@ mod tests {
 
     #[test]
     fn damage_is_survived() {
-        let good = sections(Version::Go120);
+        let good = sections(TableVersion::Go120);
         for at in 0..good.table.len() {
             for byte in [0, 0x7f, 0xff] {
                 let mut damaged = GoSections { table: good.table.clone(), stated_start: Some(TEXT), ..good };

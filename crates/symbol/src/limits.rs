@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use crate::section::Blocks;
+use crate::section::SectionBlocks;
 use crate::{Error, ErrorKind, Result};
 
 /// How many steps pass between two checks of the clock.
@@ -41,13 +41,13 @@ pub(crate) struct Patience {
     steps: Cell<u64>,
     memory: Cell<u64>,
     memory_limit: u64,
-    blocks: Blocks,
+    blocks: SectionBlocks,
 }
 
 impl Patience {
     pub(crate) fn new(limits: Limits) -> Self {
         Self {
-            blocks: Blocks::new(limits.held),
+            blocks: SectionBlocks::new(limits.held),
             deadline: Instant::now().checked_add(limits.time),
             steps: Cell::new(0),
             memory: Cell::new(limits.memory),
@@ -83,7 +83,7 @@ impl Patience {
     }
 
     /// Returns the blocks held of the files that the job reads.
-    pub(crate) fn blocks(&self) -> &Blocks {
+    pub(crate) fn blocks(&self) -> &SectionBlocks {
         &self.blocks
     }
 

@@ -96,7 +96,7 @@ impl Search {
     }
 
     /// Finds the files for `wanted`.
-    pub fn locate(&self, wanted: &Wanted<'_>) -> Located {
+    pub fn locate(&self, wanted: &WantedBinary<'_>) -> Located {
         let mut found = Located::default();
         self.locate_binary(wanted, &mut found);
         let needs_debug = found.binary.as_deref().is_none_or(|path| !has_debug_info(path));
@@ -113,7 +113,7 @@ impl Search {
         found
     }
 
-    fn locate_binary(&self, wanted: &Wanted<'_>, found: &mut Located) {
+    fn locate_binary(&self, wanted: &WantedBinary<'_>, found: &mut Located) {
         let named: Vec<(PathBuf, Trust)> = self
             .binaries
             .iter()
@@ -159,7 +159,7 @@ impl Search {
     }
 
     /// Returns the file at the mapping's own path, unless it is another build.
-    fn at_own_path(&self, wanted: &Wanted<'_>, found: &mut Located) -> Option<PathBuf> {
+    fn at_own_path(&self, wanted: &WantedBinary<'_>, found: &mut Located) -> Option<PathBuf> {
         // Empty names and names in brackets are not files.
         if wanted.path.as_os_str().is_empty() || wanted.path.as_os_str().as_encoded_bytes()[0] == b'[' {
             return None;
@@ -188,14 +188,14 @@ impl Search {
     }
 
     /// Returns the file `name` that perf has kept for the build id: `.build-id/ab/cdef…` is a link to a folder.
-    fn in_perf_cache(&self, wanted: &Wanted<'_>, name: &str) -> Option<PathBuf> {
+    fn in_perf_cache(&self, wanted: &WantedBinary<'_>, name: &str) -> Option<PathBuf> {
         let id = BuildId::from_hex(wanted.build_id)?;
         let link = PathBuf::from(id.debug_path()).with_extension("");
         let folder = self.perf_cache.as_ref()?.join(".build-id").join(link);
         Some(folder.join(name)).filter(|path| self.may_open(path) && has_id(path, &id))
     }
 
-    fn locate_debug(&self, wanted: &Wanted<'_>, found: &mut Located) {
+    fn locate_debug(&self, wanted: &WantedBinary<'_>, found: &mut Located) {
         let own_id = found.binary.as_deref().and_then(|path| build_id_of(path).ok().flatten());
         let id = BuildId::from_hex(wanted.build_id).or(own_id);
         found.debug = id
@@ -288,14 +288,14 @@ impl Search {
 
 /// What to look for.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
+pub struct WantedBinary<'a> {
     /// The path that the profiled process had mapped.
     pub path: &'a Path,
     /// The build id in hexadecimal, empty if unknown.
     pub build_id: &'a str,
 }
 
-impl Wanted<'_> {
+impl WantedBinary<'_> {
     fn conflicts_with(&self, id: &BuildId) -> bool {
         !self.build_id.is_empty() && !self.build_id.eq_ignore_ascii_case(&id.to_string())
     }
@@ -356,7 +356,7 @@ enum Trust {
 }
 
 /// Returns the candidates in a folder: where `go tool pprof` looks, and every file in it.
-fn in_folder(folder: &Path, wanted: &Wanted<'_>) -> Vec<(PathBuf, Trust)> {
+fn in_folder(folder: &Path, wanted: &WantedBinary<'_>) -> Vec<(PathBuf, Trust)> {
     let mut candidates = Vec::new();
     let name = wanted.path.file_name();
     if let Some(id) = BuildId::from_hex(wanted.build_id) {

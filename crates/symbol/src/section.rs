@@ -19,7 +19,7 @@ const BLOCK: usize = 32 << 10;
 const LONGEST_STRING: usize = 1 << 20;
 
 /// The blocks of all sections of one job.
-pub(crate) struct Blocks {
+pub(crate) struct SectionBlocks {
     held: RefCell<Held>,
     most: usize,
     sections: Cell<u32>,
@@ -37,7 +37,7 @@ struct SectionBlock {
     bytes: Box<[u8]>,
 }
 
-impl Blocks {
+impl SectionBlocks {
     /// Holds at most about `bytes`, and at least one block.
     pub(crate) fn new(bytes: u64) -> Self {
         let most = usize::try_from(bytes / BLOCK as u64).unwrap_or(usize::MAX).max(1);
@@ -76,7 +76,7 @@ pub(crate) struct Section<'d> {
 
 enum Content<'d> {
     Memory(Rc<SectionBlock>),
-    Part { image: &'d Image<'d>, start: u64, blocks: &'d Blocks, number: u32 },
+    Part { image: &'d Image<'d>, start: u64, blocks: &'d SectionBlocks, number: u32 },
 }
 
 impl<'d> Section<'d> {
@@ -92,7 +92,7 @@ impl<'d> Section<'d> {
     }
 
     /// Creates a section from the `range` of a file.
-    pub(crate) fn part(image: &'d Image<'d>, range: Range<u64>, blocks: &'d Blocks) -> Self {
+    pub(crate) fn part(image: &'d Image<'d>, range: Range<u64>, blocks: &'d SectionBlocks) -> Self {
         let number = blocks.sections.get();
         blocks.sections.set(number + 1);
         let size = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(0);
@@ -323,7 +323,7 @@ mod tests {
         let path = folder.path().join("section");
         std::fs::write(&path, &content).expect("written");
         let image = Image::new(Bytes::open(&path).expect("there"), 0);
-        let blocks = Blocks::new(held);
+        let blocks = SectionBlocks::new(held);
         let section = Section::part(&image, 10..content.len() as u64, &blocks);
         let content = &content[10..];
         let reader = section.reader(RunTimeEndian::Little);

@@ -57,12 +57,12 @@ pub(crate) fn find<'d>(
     addresses: &[u64],
     patience: &Patience,
 ) -> Result<Vec<Option<Symbol<'d>>>> {
-    let mut found: Vec<Option<(Entry, u8)>> = vec![None; addresses.len()];
+    let mut found: Vec<Option<(SymbolEntry, u8)>> = vec![None; addresses.len()];
     let code = code_sections(file);
     let mut nearest = Nearest::new(addresses);
     for symbol in functions(file) {
         patience.spend(1)?;
-        let entry = Entry::of(&symbol);
+        let entry = SymbolEntry::of(&symbol);
         nearest.add(entry.address, || entry);
         let first = addresses.partition_point(|&wanted| wanted < entry.address);
         let end = entry.address.saturating_add(entry.size);
@@ -88,14 +88,14 @@ pub(crate) fn find<'d>(
 /// A function in a symbol table. Its name is read only if it is the answer: the names of all that come near one would be
 /// most of the string table.
 #[derive(Clone, Copy)]
-struct Entry {
+struct SymbolEntry {
     address: u64,
     size: u64,
     index: SymbolIndex,
     is_dynamic: bool,
 }
 
-impl Entry {
+impl SymbolEntry {
     fn of(symbol: &TableSymbol<'_, '_>) -> Self {
         let is_dynamic = symbol.is_dynamic;
         Self { address: symbol.address(), size: symbol.size(), index: symbol.index(), is_dynamic }

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use flamelet_symbol::locate::{Search, Wanted};
+use flamelet_symbol::locate::{Search, WantedBinary};
 use flamelet_symbol::source::SourcePath;
 use flamelet_symbol::symbolize::{ModuleName, SymbolizeOptions, Symbolizer};
 use flamelet_symbol::{Limits, MappedAt, inspect};
@@ -103,7 +103,7 @@ fn what_is_no_file_is_not_opened() {
     for path in no_files(folder.path()) {
         let wanted = path.clone();
         let located = comes_back(&path, move || {
-            Search::default().locate(&Wanted { path: &wanted, build_id: "0102030405060708" })
+            Search::default().locate(&WantedBinary { path: &wanted, build_id: "0102030405060708" })
         });
         assert_eq!(located.binary, None, "{}", path.display());
         let module = ModuleName { path: path.display().to_string(), build_id: String::new() };

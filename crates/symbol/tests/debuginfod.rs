@@ -12,7 +12,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use flamelet_symbol::buildid;
-use flamelet_symbol::locate::{Search, Servers, Wanted};
+use flamelet_symbol::locate::{Search, Servers, WantedBinary};
 use support::{Program, run};
 
 /// Answers each request with the file if the path matches, else with 404; sends the requested path to the test.
@@ -66,7 +66,7 @@ fn fetched_once_then_cached() {
     let cache = program.file("cache");
     let search = search(&url, &cache);
     for _ in 0..2 {
-        let located = search.locate(&Wanted { path: &program.path, build_id: &id });
+        let located = search.locate(&WantedBinary { path: &program.path, build_id: &id });
         assert_eq!(located.warnings, Vec::<String>::new());
         assert_eq!(fs::read(located.debug.expect("fetched")).expect("readable"), bytes);
     }
@@ -77,18 +77,20 @@ fn fetched_once_then_cached() {
 fn a_server_without_the_file_or_with_another() {
     let (program, _, id) = stripped();
     let (url, requests) = serve("/nothing".to_owned(), Vec::new());
-    let located = search(&url, &program.file("cache")).locate(&Wanted { path: &program.path, build_id: &id });
+    let located =
+        search(&url, &program.file("cache")).locate(&WantedBinary { path: &program.path, build_id: &id });
     assert_eq!((located.debug, located.warnings), (None, Vec::new()));
     assert_eq!(requests.try_iter().count(), 1);
 
     let (url, _requests) = serve(format!("/buildid/{id}/debuginfo"), b"not that file".to_vec());
-    let located = search(&url, &program.file("cache")).locate(&Wanted { path: &program.path, build_id: &id });
+    let located =
+        search(&url, &program.file("cache")).locate(&WantedBinary { path: &program.path, build_id: &id });
     assert_eq!(located.debug, None);
     assert_eq!(located.warnings.len(), 1, "{:?}", located.warnings);
     let left = fs::read_dir(program.file("cache/debuginfod").join(&id)).expect("made").count();
     assert_eq!(left, 0, "nothing half-written stays");
 
     let gone = search("http://127.0.0.1:1", &program.file("cache"));
-    let located = gone.locate(&Wanted { path: &program.path, build_id: &id });
+    let located = gone.locate(&WantedBinary { path: &program.path, build_id: &id });
     assert!(located.warnings[0].starts_with("http://127.0.0.1:1/buildid/"), "{:?}", located.warnings);
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use flamelet_symbol::MappedAt;
 use flamelet_symbol::buildid;
-use flamelet_symbol::locate::{Search, Wanted};
+use flamelet_symbol::locate::{Search, WantedBinary};
 use flamelet_symbol::symbolize::{ModuleName, SymbolizeOptions, Symbolizer};
 use support::{Program, run, symbol};
 
@@ -40,7 +40,7 @@ fn names(search: &Search, path: &Path, build_id: &str, outer: u64) -> (Vec<Strin
     let mut symbolizer =
         Symbolizer::new(SymbolizeOptions { search: search.clone(), ..SymbolizeOptions::default() });
     let frames = symbolizer.frames(&module, MappedAt::default(), &[outer]);
-    let located = search.locate(&Wanted { path, build_id });
+    let located = search.locate(&WantedBinary { path, build_id });
     (frames[0].iter().map(|frame| frame.name.to_string()).collect(), located.warnings)
 }
 
@@ -161,7 +161,7 @@ fn another_build_is_never_used() {
 #[test]
 fn nothing_found_says_so() {
     let nowhere =
-        |build_id| no_system_folders().locate(&Wanted { path: Path::new("/gone/program"), build_id });
+        |build_id| no_system_folders().locate(&WantedBinary { path: Path::new("/gone/program"), build_id });
     assert!(nowhere("").warnings[0].contains("no build id"), "{:?}", nowhere(""));
     assert!(nowhere("0123").warnings[0].contains("build id 0123"), "{:?}", nowhere("0123"));
 }

@@ -17,7 +17,7 @@ const MOST_LISTED: usize = 2_000;
 const CONVERTED: &str = "profile.pb.gz";
 
 /// A file that may be a profile.
-pub(crate) struct Found {
+pub(crate) struct FoundFile {
     /// Its path below the folder, with `/` between the parts.
     pub(crate) name: String,
     pub(crate) path: PathBuf,
@@ -25,7 +25,7 @@ pub(crate) struct Found {
     changed: SystemTime,
 }
 
-impl Found {
+impl FoundFile {
     /// Returns the folder of the service: without the file, and without a folder that is named by a time.
     pub(crate) fn service(&self) -> &str {
         let folder = self.name.rsplit_once('/').map_or("", |(folder, _)| folder);
@@ -44,7 +44,7 @@ impl Found {
 
 /// Returns the regular files that may be profiles, by service and oldest first; the service with the newest profile is
 /// last. Links are skipped.
-pub(crate) fn files(folder: &Path) -> Result<Vec<Found>, Error> {
+pub(crate) fn files(folder: &Path) -> Result<Vec<FoundFile>, Error> {
     let mut walk = Walk { found: Vec::new(), seen: 0 };
     walk.add(folder, "", 0)
         .map_err(|error| Error::unreadable(format!("cannot list {}: {error}", folder.display())))?;
@@ -56,7 +56,7 @@ pub(crate) fn files(folder: &Path) -> Result<Vec<Found>, Error> {
         let newest = newest.entry(file.service().to_owned()).or_insert(file.changed);
         *newest = file.changed.max(*newest);
     }
-    let key = |file: &Found| {
+    let key = |file: &FoundFile| {
         let service = file.service();
         (newest.get(service).copied(), service.to_owned(), file.changed, file.name.clone())
     };
@@ -65,7 +65,7 @@ pub(crate) fn files(folder: &Path) -> Result<Vec<Found>, Error> {
 }
 
 struct Walk {
-    found: Vec<Found>,
+    found: Vec<FoundFile>,
     seen: usize,
 }
 
@@ -91,7 +91,7 @@ impl Walk {
                 folders.push((path, name));
             } else if about.is_file() && !is_picture(&path) {
                 let changed = about.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-                self.found.push(Found { name, path, bytes: about.len(), changed });
+                self.found.push(FoundFile { name, path, bytes: about.len(), changed });
             }
         }
         // The tool's own file is the same profile.

@@ -53,6 +53,7 @@ pub use code::{CodeOptions, Disassemble};
 pub use flamelet_report::profile::{Error, ErrorKind, Result};
 pub use memory::Memory;
 pub use past::{Course, Past};
+pub use requests::{RequestTimes, Requests, RouteRequests};
 pub use routes::{router, router_within};
 pub use server::{ServeOptions, Server};
 pub use source::{Source, Take, WaitKind};

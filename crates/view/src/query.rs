@@ -6,7 +6,7 @@ use flamelet_report::flame::Folding;
 use flamelet_report::profile::HeapView;
 
 use crate::Error;
-use crate::source::{LIVE_HEAP, WaitKind, Wanted};
+use crate::source::{LIVE_HEAP, LiveView, WaitKind};
 
 /// A filter, shown on the page as a chip.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -48,7 +48,7 @@ pub(crate) struct Query {
     pub(crate) buckets: usize,
     pub(crate) seconds: u32,
     /// What to take of a live service.
-    pub(crate) wanted: Wanted,
+    pub(crate) wanted: LiveView,
     /// A time range of the past, in milliseconds since 1970.
     pub(crate) from: Option<i64>,
     pub(crate) to: Option<i64>,
@@ -88,8 +88,8 @@ impl Query {
             "w" => self.width = number::<f64>(key, value)?.clamp(50.0, 200_000.0),
             "q" => self.search = value.to_owned(),
             "sort" => self.sort = value.to_owned(),
-            "heap" => self.wanted = Wanted::Heap(heap_view(value)?),
-            "wait" => self.wanted = Wanted::Wait(wait_kind(value)?),
+            "heap" => self.wanted = LiveView::Heap(heap_view(value)?),
+            "wait" => self.wanted = LiveView::Wait(wait_kind(value)?),
             "s" => self.service = value.to_owned(),
             "from" => self.from = Some(number(key, value)?),
             "to" => self.to = Some(number(key, value)?),

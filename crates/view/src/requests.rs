@@ -10,43 +10,47 @@ const MOST_ROUTES: usize = 1_000;
 /// Longer names are cut.
 const LONGEST_NAME: usize = 200;
 
-/// What the page gets: what was understood of a service's answer, and nothing else of it.
+/// What was understood of a service's answer, and nothing else of it.
 #[derive(Debug, Deserialize, Serialize)]
-pub(crate) struct Requests {
-    routes: Vec<Route>,
+pub struct Requests {
+    /// The routes, in the order of the answer.
+    pub routes: Vec<RouteRequests>,
 }
 
+/// The requests of one route. All times are nanoseconds.
 #[derive(Debug, Deserialize, Serialize)]
-struct Route {
-    route: String,
-    method: String,
+#[expect(missing_docs, reason = "the names of the service's JSON")]
+pub struct RouteRequests {
+    pub route: String,
+    pub method: String,
     #[serde(flatten)]
-    all: Sum,
-    errors: u64,
+    pub all: RequestTimes,
+    pub errors: u64,
     #[serde(default)]
-    cancelled: u64,
-    p50_ns: u64,
-    p90_ns: u64,
-    p99_ns: u64,
-    max_ns: u64,
-    slowest: Sum,
+    pub cancelled: u64,
+    pub p50_ns: u64,
+    pub p90_ns: u64,
+    pub p99_ns: u64,
+    pub max_ns: u64,
+    pub slowest: RequestTimes,
 }
 
 /// Times of several requests together.
 #[derive(Debug, Deserialize, Serialize)]
-struct Sum {
-    count: u64,
-    wall_ns: u64,
-    cpu_ns: u64,
-    blocked_ns: u64,
-    awaiting_ns: u64,
-    runnable_ns: u64,
+#[expect(missing_docs, reason = "the names of the service's JSON")]
+pub struct RequestTimes {
+    pub count: u64,
+    pub wall_ns: u64,
+    pub cpu_ns: u64,
+    pub blocked_ns: u64,
+    pub awaiting_ns: u64,
+    pub runnable_ns: u64,
 }
 
 impl Requests {
-    /// Reads what `/debug/pprof/requests` of a service answered.
-    pub(crate) fn parse(text: &str) -> Result<Self, Error> {
-        let mut requests: Self = serde_json::from_str(text).map_err(|error| {
+    /// Reads the answer of a service's `/debug/pprof/requests`.
+    pub fn parse(json: &[u8]) -> Result<Self, Error> {
+        let mut requests: Self = serde_json::from_slice(json).map_err(|error| {
             Error::unreadable(format!("the service's answer is not about requests: {error}"))
         })?;
         requests.routes.truncate(MOST_ROUTES);
@@ -80,11 +84,11 @@ mod tests {
 
     #[test]
     fn an_answer_is_read_bounded_and_stripped_of_everything_else() {
-        let requests = Requests::parse(&answer(2, "/a")).expect("read");
+        let requests = Requests::parse(answer(2, "/a").as_bytes()).expect("read");
         let shown = serde_json::to_value(&requests).expect("JSON");
         assert_eq!(shown["routes"][1]["slowest"]["awaiting_ns"], 1);
         assert_eq!(shown["routes"][0].get("more"), None);
-        let many = Requests::parse(&answer(2 * MOST_ROUTES, &"ä".repeat(1000))).expect("read");
+        let many = Requests::parse(answer(2 * MOST_ROUTES, &"ä".repeat(1000)).as_bytes()).expect("read");
         assert_eq!(many.routes.len(), MOST_ROUTES);
         assert_eq!(many.routes[0].route.len(), LONGEST_NAME);
     }
@@ -92,7 +96,7 @@ mod tests {
     #[test]
     fn anything_else_is_refused() {
         for text in ["", "[]", "{\"routes\": 1}", "{\"routes\": [{}]}", &answer(1, "/a").replace("4", "-4")] {
-            assert!(Requests::parse(text).is_err(), "{text}");
+            assert!(Requests::parse(text.as_bytes()).is_err(), "{text}");
         }
     }
 }

@@ -50,7 +50,7 @@ impl WaitKind {
 
 /// What the page wants of a live service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum LiveView {
     #[default]
     Cpu,
     Heap(HeapView),
@@ -156,7 +156,7 @@ pub(crate) struct ProfileEntry {
 }
 
 impl ProfileEntry {
-    fn of_file(file: &folder::Found) -> Self {
+    fn of_file(file: &folder::FoundFile) -> Self {
         Self {
             id: file.name.clone(),
             name: file.name.clone(),
@@ -388,7 +388,7 @@ impl Source {
     pub(crate) fn requests(&self) -> Result<Requests, Error> {
         let take = self.take.as_ref().filter(|take| take.has_requests());
         let take = take.ok_or_else(|| Error::not_found("requests are counted by a live service only"))?;
-        Requests::parse(&take.requests()?)
+        Requests::parse(take.requests()?.as_bytes())
     }
 
     /// Returns how many profiles were dropped to make room.
@@ -405,16 +405,16 @@ impl Source {
     /// Takes a profile of the live service and adds it to those in memory.
     pub(crate) fn take(
         &self,
-        wanted: Wanted,
+        wanted: LiveView,
         seconds: u32,
         cancel: &CancelToken,
     ) -> Result<ProfileEntry, Error> {
         let no_service = || Error::invalid("cannot take a profile: this is not a live service");
         let take = self.take.as_ref().ok_or_else(no_service)?;
         let taken = match wanted {
-            Wanted::Cpu => take.take(seconds, cancel),
-            Wanted::Heap(view) => take.take_heap(view, seconds, cancel),
-            Wanted::Wait(kind) => take.take_wait(kind, cancel),
+            LiveView::Cpu => take.take(seconds, cancel),
+            LiveView::Heap(view) => take.take_heap(view, seconds, cancel),
+            LiveView::Wait(kind) => take.take_wait(kind, cancel),
         }?;
         self.shelve(taken, None)
     }

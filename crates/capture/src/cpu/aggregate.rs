@@ -53,7 +53,7 @@ impl RowCount {
 
 /// When one sample was taken, and on which thread.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Moment {
+pub(crate) struct SampleMoment {
     /// The monotonic clock.
     pub(crate) time: u64,
     pub(crate) row: u32,
@@ -93,7 +93,7 @@ pub(crate) struct Aggregate {
     pub(crate) labels: Vec<LabelSet>,
     /// The bytes that the labels' texts take.
     label_bytes: usize,
-    pub(crate) moments: Vec<Moment>,
+    pub(crate) moments: Vec<SampleMoment>,
     /// Whether the moments did not fit.
     pub(crate) has_no_timeline: bool,
     /// The sampling periods of all samples.
@@ -134,7 +134,7 @@ impl Aggregate {
         }
         let (thread, _) = self.thread(sample.thread);
         let count = u32::try_from(sample.count).unwrap_or(u32::MAX);
-        self.moments.push(Moment { time: sample.time, row, thread, count });
+        self.moments.push(SampleMoment { time: sample.time, row, thread, count });
     }
 
     /// Returns the row of a sample, adding it if it is new.
@@ -168,7 +168,7 @@ impl Aggregate {
             + self.names.len() * 48
             + self.labels.len() * 64
             + self.label_bytes
-            + self.moments.len() * size_of::<Moment>()
+            + self.moments.len() * size_of::<SampleMoment>()
     }
 
     /// Returns the indices of the thread and of its name.

@@ -48,11 +48,11 @@ pub(super) enum Change {
 
 /// Decides about once a second what to change.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Budget {
+pub(super) struct OverheadBudget {
     last: Totals,
 }
 
-impl Budget {
+impl OverheadBudget {
     /// Starts watching, at these totals.
     pub(super) fn new(totals: Totals) -> Self {
         Self { last: totals }
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn the_larger_part_is_halved_and_comes_back() {
-        let mut budget = Budget::new(Totals::default());
+        let mut budget = OverheadBudget::new(Totals::default());
         let milli = SECOND / 1000;
         assert_eq!(budget.decide(busy(1, 30 * milli, milli), 1.0, AS_ASKED), Change::SampleLess);
         assert_eq!(budget.decide(busy(2, 31 * milli, 31 * milli), 1.0, AS_ASKED), Change::LookLess);
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn what_is_at_its_end_leaves_it_to_the_other() {
         let decide = |sampling, looking, room| {
-            Budget::new(Totals::default()).decide(busy(1, sampling, looking), 1.0, room)
+            OverheadBudget::new(Totals::default()).decide(busy(1, sampling, looking), 1.0, room)
         };
         let slowest = Room { looks_less: false, ..ALL };
         assert_eq!(decide(SECOND / 50, SECOND / 20, slowest), Change::SampleLess);
@@ -147,21 +147,21 @@ mod tests {
     #[test]
     fn several_busy_cores_allow_more() {
         let totals = Totals { process_nanos: 8 * SECOND, ..busy(1, SECOND / 40, SECOND / 40) };
-        assert_eq!(Budget::new(Totals::default()).decide(totals, 1.0, AS_ASKED), Change::None);
+        assert_eq!(OverheadBudget::new(Totals::default()).decide(totals, 1.0, AS_ASKED), Change::None);
     }
 
     #[test]
     fn a_quiet_process_keeps_its_frequency() {
         let totals = Totals { process_nanos: SECOND / 100, ..busy(1, SECOND / 400, SECOND / 400) };
-        assert_eq!(Budget::new(Totals::default()).decide(totals, 1.0, AS_ASKED), Change::None);
+        assert_eq!(OverheadBudget::new(Totals::default()).decide(totals, 1.0, AS_ASKED), Change::None);
         let too_early = Totals { time_nanos: SECOND / 10, sampling_nanos: SECOND / 10, ..Totals::default() };
-        assert_eq!(Budget::new(Totals::default()).decide(too_early, 1.0, ALL), Change::None);
+        assert_eq!(OverheadBudget::new(Totals::default()).decide(too_early, 1.0, ALL), Change::None);
     }
 
     /// Runs the budget for a minute on a process in which a sample and a look cost this much.
     fn after_a_while(sample_nanos: u64, look_nanos: u64, asked: u32) -> (u32, Pace, f64) {
         const PERCENT: f64 = 2.0;
-        let (mut budget, mut totals) = (Budget::new(Totals::default()), Totals::default());
+        let (mut budget, mut totals) = (OverheadBudget::new(Totals::default()), Totals::default());
         let (mut frequency, mut pace, mut used) = (asked, Pace::new(), 0.0);
         for second in 1..=60 {
             // Threads come and go all the time, and much of their work is not sampled.

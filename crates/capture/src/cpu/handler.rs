@@ -293,7 +293,7 @@ unsafe extern "C" fn on_signal(signal: libc::c_int, info: *mut libc::siginfo_t, 
     // SAFETY: `info` and `context` are the kernel's, valid during the call.
     unsafe {
         match claim(&*info) {
-            Claim::Sample(cpu_nanos, ring) => {
+            SignalMeaning::Sample(cpu_nanos, ring) => {
                 let context = &*context.cast::<libc::ucontext_t>();
                 if has_room(context) {
                     sample(cpu_nanos, ring, context);
@@ -301,8 +301,8 @@ unsafe extern "C" fn on_signal(signal: libc::c_int, info: *mut libc::siginfo_t, 
                     refuse(cpu_nanos);
                 }
             }
-            Claim::Nothing => {}
-            Claim::NotOurs => pass_on(signal, info, context),
+            SignalMeaning::Nothing => {}
+            SignalMeaning::NotOurs => pass_on(signal, info, context),
         }
     }
 }
@@ -325,7 +325,7 @@ pub(super) fn retire_ring(file: i32) {
 }
 
 /// What a signal means.
-enum Claim {
+enum SignalMeaning {
     /// A sample that stands for this much CPU time, and the place of its event's ring.
     Sample(u64, Option<usize>),
     /// Ours, but too late, or for the collector.
@@ -344,7 +344,7 @@ struct SignalDetails {
 }
 
 #[inline(always)]
-fn claim(info: &libc::siginfo_t) -> Claim {
+fn claim(info: &libc::siginfo_t) -> SignalMeaning {
     const SI_TIMER: libc::c_int = -2;
     const SI_KERNEL: libc::c_int = 0x80;
     const POLL_CODES: std::ops::RangeInclusive<libc::c_int> = 1..=6;
@@ -356,16 +356,16 @@ fn claim(info: &libc::siginfo_t) -> Claim {
                 let periods = 1 + u64::from(details.timer_overrun[1].max(0).unsigned_abs());
                 active(None, || tag.period_nanos.saturating_mul(periods))
             }
-            None => Claim::NotOurs,
+            None => SignalMeaning::NotOurs,
         },
         SI_KERNEL if SHARED.engine.load(Ordering::Relaxed) == Engine::Setitimer as u8 => {
             active(None, since_the_last_itimer)
         }
         code if POLL_CODES.contains(&code) => match PERF_FILES.place(details.value as i32) {
             Some(place) => active(Some(place), || SHARED.period.load(Ordering::Relaxed)),
-            None => Claim::NotOurs,
+            None => SignalMeaning::NotOurs,
         },
-        _ => Claim::NotOurs,
+        _ => SignalMeaning::NotOurs,
     }
 }
 
@@ -376,13 +376,13 @@ fn since_the_last_itimer() -> u64 {
 }
 
 #[inline(always)]
-fn active(ring: Option<usize>, cpu_nanos: impl FnOnce() -> u64) -> Claim {
+fn active(ring: Option<usize>, cpu_nanos: impl FnOnce() -> u64) -> SignalMeaning {
     let is_collector = threads::this_thread() == SHARED.collector.load(Ordering::Relaxed);
     if is_collector || !SHARED.is_active.load(Ordering::SeqCst) {
         COUNTERS.ignored.fetch_add(1, Ordering::Relaxed);
-        return Claim::Nothing;
+        return SignalMeaning::Nothing;
     }
-    Claim::Sample(cpu_nanos(), ring)
+    SignalMeaning::Sample(cpu_nanos(), ring)
 }
 
 /// Returns whether an alternate stack, if this runs on one, has the room that a sample needs.

@@ -157,9 +157,9 @@ impl Model {
 }
 
 /// The end of a thread, also by a panic.
-struct Ending(Arc<Model>, usize);
+struct ThreadEnding(Arc<Model>, usize);
 
-impl Drop for Ending {
+impl Drop for ThreadEnding {
     fn drop(&mut self) {
         MODEL.set(None);
         self.0.end(self.1);
@@ -332,7 +332,7 @@ fn run<S: Send + Sync + 'static>(shared: &Arc<S>, works: &[Work<S>], path: Path)
         .map(|(thread, work)| {
             let (model, shared) = (model.clone(), shared.clone());
             std::thread::spawn(move || {
-                let _ending = Ending(model.clone(), thread);
+                let _ending = ThreadEnding(model.clone(), thread);
                 drop(model.wait_for_turn(model.state(), thread));
                 MODEL.set(Some((model, thread)));
                 work(&shared);
@@ -341,7 +341,7 @@ fn run<S: Send + Sync + 'static>(shared: &Arc<S>, works: &[Work<S>], path: Path)
         .collect();
     model.state().turn = Some(0);
     model.changed.notify_all();
-    // A panic is noted by `Ending`.
+    // A panic is noted by `ThreadEnding`.
     threads.into_iter().for_each(|thread| drop(thread.join()));
     let mut state = model.state();
     (std::mem::take(&mut state.path), state.failure.take())
@@ -409,25 +409,25 @@ mod tests {
     const SLOTS: usize = 3;
 
     /// A pool, and what came out of it in the run.
-    struct Shared {
+    struct SharedPool {
         pool: Pool,
         drained: Mutex<Vec<u64>>,
         submitted: Mutex<Vec<u64>>,
     }
 
-    fn shared() -> Shared {
+    fn shared() -> SharedPool {
         let pool = Pool::new(SLOTS, 4).expect("memory");
-        Shared { pool, drained: Mutex::default(), submitted: Mutex::default() }
+        SharedPool { pool, drained: Mutex::default(), submitted: Mutex::default() }
     }
 
-    fn submit(shared: &Shared, value: u64) {
+    fn submit(shared: &SharedPool, value: u64) {
         let Some(mut taken) = shared.pool.take() else { return };
         taken.frames().fill(value);
         taken.submit(Record { time: value, depth: 4, ..Record::default() });
         shared.submitted.lock().expect("no panic").push(value);
     }
 
-    fn drain(shared: &Shared) {
+    fn drain(shared: &SharedPool) {
         shared.pool.drain(|record, frames| {
             assert!(frames.iter().all(|&frame| frame == record.time), "another sample's frames");
             shared.drained.lock().expect("no panic").push(record.time);
@@ -436,7 +436,7 @@ mod tests {
 
     /// Takes two slots and gives one back unused: so the first slot of the list is the same again, and what follows
     /// it is not.
-    fn take_two_and_give_one_back(shared: &Shared) {
+    fn take_two_and_give_one_back(shared: &SharedPool) {
         let (first, second) = (shared.pool.take(), shared.pool.take());
         first.into_iter().for_each(|taken| taken.give_back());
         if let Some(mut taken) = second {
@@ -447,7 +447,7 @@ mod tests {
     }
 
     /// Checks that everything that was submitted came out once, and that all slots are free again.
-    fn is_whole(shared: &Shared) -> Result<(), String> {
+    fn is_whole(shared: &SharedPool) -> Result<(), String> {
         drain(shared);
         let (mut drained, mut submitted) =
             (shared.drained.lock().expect("no panic"), shared.submitted.lock().expect("no panic"));
@@ -465,7 +465,7 @@ mod tests {
 
     #[test]
     fn the_pool_loses_and_doubles_nothing_in_any_order() {
-        let models: [&[Work<Shared>]; 4] = [
+        let models: [&[Work<SharedPool>]; 4] = [
             &[|shared| submit(shared, 1), take_two_and_give_one_back],
             &[|shared| submit(shared, 1), |shared| submit(shared, 2), drain],
             &[|shared| (1..=3).for_each(|value| submit(shared, value)), drain],

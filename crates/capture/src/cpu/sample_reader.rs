@@ -24,8 +24,8 @@ pub(crate) struct SampleReader {
 #[derive(Debug)]
 struct ReaderState {
     /// Shared with the profiles that are being made of them.
-    past: VecDeque<Arc<Window>>,
-    current: Window,
+    past: VecDeque<Arc<SampleWindow>>,
+    current: SampleWindow,
     random: u64,
     /// CPU time that does not make a whole period yet, and the moment of that period whose sample will count.
     carried_nanos: u64,
@@ -37,9 +37,9 @@ struct ReaderState {
 }
 
 #[derive(Clone, Debug)]
-struct Window {
+struct SampleWindow {
     samples: Aggregate,
-    /// Counts of samples that stand for more than [`Window::is_coarse`] allows.
+    /// Counts of samples that stand for more than [`SampleWindow::is_coarse`] allows.
     coarse: u64,
     start_unix: i64,
     start: Marks,
@@ -60,7 +60,7 @@ pub(crate) struct Marks {
     pub(crate) refused_nanos: u64,
 }
 
-impl Window {
+impl SampleWindow {
     fn new(start: Marks) -> Self {
         let (samples, start_unix) = (Aggregate::default(), clock::unix_nanos());
         Self { samples, coarse: 0, start_unix, start, end: start }
@@ -83,7 +83,7 @@ impl SampleReader {
     ) -> Self {
         let mut state = ReaderState {
             past: VecDeque::new(),
-            current: Window::new(now),
+            current: SampleWindow::new(now),
             random: now.time | 1,
             carried_nanos: 0,
             counted_at: 0,
@@ -121,7 +121,7 @@ impl SampleReader {
         let share = self.window.map_or(1, |(_, keep)| keep + 1);
         let budget = self.options.memory_budget / share;
         state.current.samples.add(&sample, self.options.timeline, budget);
-        if Window::is_coarse(cpu_nanos, period) {
+        if SampleWindow::is_coarse(cpu_nanos, period) {
             state.current.coarse += count;
         }
     }
@@ -135,7 +135,7 @@ impl SampleReader {
         state.current.end = now;
         let Some((length, keep)) = self.window else { return };
         if u128::from(now.time - state.current.start.time) >= length.as_nanos() {
-            let full = std::mem::replace(&mut state.current, Window::new(now));
+            let full = std::mem::replace(&mut state.current, SampleWindow::new(now));
             state.past.push_back(Arc::new(full));
             if state.past.len() > keep {
                 state.past.pop_front();
@@ -209,7 +209,7 @@ impl SampleReader {
 
 impl ReaderState {
     /// Returns the windows of the last `span`, or all of them; the current one is last.
-    fn windows_of(&mut self, span: Option<Duration>) -> Vec<Arc<Window>> {
+    fn windows_of(&mut self, span: Option<Duration>) -> Vec<Arc<SampleWindow>> {
         let end = self.current.end;
         let start = span.map_or(0, |span| {
             let span = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
@@ -217,7 +217,7 @@ impl ReaderState {
         });
         // The profile of a capture that is over is made only once.
         let last = if self.is_over {
-            std::mem::replace(&mut self.current, Window::new(end))
+            std::mem::replace(&mut self.current, SampleWindow::new(end))
         } else {
             self.current.clone()
         };

@@ -7,7 +7,7 @@
 //! `CONTROL` of its own. The parent's captures are over there, and nothing reads them.
 
 use super::aggregate::{Incoming, ThreadKey};
-use super::budget::{Budget, Change, SIGNAL_NANOS, Totals};
+use super::budget::{Change, OverheadBudget, SIGNAL_NANOS, Totals};
 use super::engine::{self, Engine};
 use super::handler::{self, COUNTERS};
 use super::options::Options;
@@ -84,7 +84,7 @@ struct Collected {
 struct Running {
     engine: Box<dyn Engine>,
     frequency: u32,
-    budget: Budget,
+    budget: OverheadBudget,
     pace: Pace,
     /// When it last looked for threads, on the monotonic clock.
     looked_at: u64,
@@ -276,7 +276,7 @@ impl Control {
         })?;
         handler::activate(engine.choice(), period);
         let now = self.marks();
-        let budget = Budget::new(self.totals(now));
+        let budget = OverheadBudget::new(self.totals(now));
         let frequency = options.frequency;
         let reviewed_sampled_nanos = self.collected.sampled_nanos;
         let pace = Pace::new().with_news_of_threads(engine.hears_of_threads());

@@ -33,13 +33,13 @@ const USUAL: usize = 16;
 
 /// What a new block must be.
 #[derive(Clone, Copy)]
-struct Wanted {
+struct BlockRequest {
     size: usize,
     alignment: usize,
     is_zeroed: bool,
 }
 
-impl Wanted {
+impl BlockRequest {
     /// Requests larger than this fail; they must not be counted, because the sum would overflow.
     const MOST: usize = isize::MAX as usize;
 
@@ -120,14 +120,14 @@ fn is_of_interest(block: *mut c_void) -> bool {
 /// C's `malloc`.
 #[inline(always)]
 pub fn malloc(size: usize) -> *mut c_void {
-    Wanted::of(size).allocate()
+    BlockRequest::of(size).allocate()
 }
 
 /// C's `calloc`.
 #[inline(always)]
 pub fn calloc(count: usize, size: usize) -> *mut c_void {
     match count.checked_mul(size) {
-        Some(size) => Wanted { is_zeroed: true, ..Wanted::of(size) }.allocate(),
+        Some(size) => BlockRequest { is_zeroed: true, ..BlockRequest::of(size) }.allocate(),
         // SAFETY: fails, and sets `errno`.
         None => unsafe { __libc_calloc(count, size) },
     }
@@ -171,7 +171,7 @@ pub unsafe fn realloc(block: *mut c_void, size: usize) -> *mut c_void {
     if block.is_null() {
         return malloc(size);
     }
-    if size > Wanted::MOST {
+    if size > BlockRequest::MOST {
         // SAFETY: fails, and sets `errno`.
         return unsafe { __libc_realloc(block, size) };
     }
@@ -192,7 +192,7 @@ unsafe fn slow_realloc(block: *mut c_void, size: usize, passed: bool) -> *mut c_
     let due = if passed { None } else { thread::decide(size) };
     let before = usable(block);
     let moved = if size > 0 && (due.is_some() || tracker::is_tracked(block as usize)) {
-        let moved = Wanted::of(size).sampled(due);
+        let moved = BlockRequest::of(size).sampled(due);
         if moved.is_null() {
             return moved;
         }
@@ -235,7 +235,7 @@ pub fn memalign(alignment: usize, size: usize) -> *mut c_void {
         // SAFETY: whether this fails or rounds up is for the C library to say.
         return unsafe { __libc_memalign(alignment, size) };
     }
-    Wanted { alignment, ..Wanted::of(size) }.allocate()
+    BlockRequest { alignment, ..BlockRequest::of(size) }.allocate()
 }
 
 /// C's `posix_memalign`.

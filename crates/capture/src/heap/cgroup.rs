@@ -26,20 +26,20 @@ pub(super) fn with_limits() -> Vec<Cgroup> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Version {
+enum CgroupVersion {
     One,
     Two,
 }
 
 impl Cgroup {
-    fn new(folder: &Path, version: Version) -> Option<Self> {
+    fn new(folder: &Path, version: CgroupVersion) -> Option<Self> {
         let (usage, limit, reclaimable) = match version {
-            Version::One => (
+            CgroupVersion::One => (
                 "memory.usage_in_bytes",
                 "memory.limit_in_bytes",
                 ["total_inactive_file ", "total_active_file "],
             ),
-            Version::Two => ("memory.current", "memory.max", ["inactive_file ", "active_file "]),
+            CgroupVersion::Two => ("memory.current", "memory.max", ["inactive_file ", "active_file "]),
         };
         let path = |name: &str| CString::new(folder.join(name).as_os_str().as_bytes()).ok();
         let cgroup =
@@ -71,7 +71,7 @@ impl Cgroup {
 }
 
 /// Returns the folders of the groups, innermost first.
-fn folders(memberships: &str, mounts: &str) -> Vec<(PathBuf, Version)> {
+fn folders(memberships: &str, mounts: &str) -> Vec<(PathBuf, CgroupVersion)> {
     let mut folders = Vec::new();
     for line in memberships.lines() {
         let mut parts = line.splitn(3, ':');
@@ -79,8 +79,8 @@ fn folders(memberships: &str, mounts: &str) -> Vec<(PathBuf, Version)> {
             continue;
         };
         let version = match (id, controllers) {
-            ("0", "") => Version::Two,
-            (_, controllers) if controllers.split(',').any(|name| name == "memory") => Version::One,
+            ("0", "") => CgroupVersion::Two,
+            (_, controllers) if controllers.split(',').any(|name| name == "memory") => CgroupVersion::One,
             _ => continue,
         };
         let Some((root, mount)) = mounts.lines().find_map(|line| mount_of(line, version)) else { continue };
@@ -95,13 +95,13 @@ fn folders(memberships: &str, mounts: &str) -> Vec<(PathBuf, Version)> {
 }
 
 /// Returns the root and the mount point of a hierarchy, if the line of `mountinfo` is one for memory.
-fn mount_of(line: &str, version: Version) -> Option<(&str, &str)> {
+fn mount_of(line: &str, version: CgroupVersion) -> Option<(&str, &str)> {
     let (before, after) = line.split_once(" - ")?;
     let mut after = after.split(' ');
     let (kind, options) = (after.next()?, after.nth(1)?);
     let fits = match version {
-        Version::One => kind == "cgroup" && options.split(',').any(|option| option == "memory"),
-        Version::Two => kind == "cgroup2",
+        CgroupVersion::One => kind == "cgroup" && options.split(',').any(|option| option == "memory"),
+        CgroupVersion::Two => kind == "cgroup2",
     };
     let mut before = before.split(' ').skip(3);
     let place = (before.next()?, before.next()?);
@@ -146,7 +146,7 @@ pub(super) fn read<'a>(path: &CStr, buffer: &'a mut [u8]) -> &'a [u8] {
 mod tests {
     use super::*;
 
-    fn named(found: &[(PathBuf, Version)]) -> Vec<(&str, Version)> {
+    fn named(found: &[(PathBuf, CgroupVersion)]) -> Vec<(&str, CgroupVersion)> {
         found.iter().map(|(path, version)| (path.to_str().unwrap_or_default(), *version)).collect()
     }
 
@@ -156,9 +156,9 @@ mod tests {
         assert_eq!(
             named(&folders("0::/system.slice/a.service\n", mounts)),
             [
-                ("/sys/fs/cgroup/system.slice/a.service", Version::Two),
-                ("/sys/fs/cgroup/system.slice", Version::Two),
-                ("/sys/fs/cgroup", Version::Two)
+                ("/sys/fs/cgroup/system.slice/a.service", CgroupVersion::Two),
+                ("/sys/fs/cgroup/system.slice", CgroupVersion::Two),
+                ("/sys/fs/cgroup", CgroupVersion::Two)
             ]
         );
     }
@@ -168,7 +168,7 @@ mod tests {
         let mounts = "40 35 0:30 /docker/abc /sys/fs/cgroup/cpu ro - cgroup cgroup rw,cpu\n\
                       41 35 0:31 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory";
         let memberships = "5:memory:/docker/abc\n4:cpu:/docker/abc\n0::/docker/abc";
-        assert_eq!(named(&folders(memberships, mounts)), [("/sys/fs/cgroup/memory", Version::One)]);
+        assert_eq!(named(&folders(memberships, mounts)), [("/sys/fs/cgroup/memory", CgroupVersion::One)]);
     }
 
     #[test]

@@ -17,12 +17,12 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub struct Windows {
     keep: usize,
-    moments: VecDeque<Moment>,
+    moments: VecDeque<HeapMoment>,
     last: Option<Snapshot>,
 }
 
 #[derive(Debug)]
-struct Moment {
+struct HeapMoment {
     time_nanos: i64,
     live: FxHashMap<RowId, Counts>,
 }
@@ -84,7 +84,7 @@ impl Windows {
         }
         let live = snapshot.sites().iter().filter(|site| site.live.bytes > 0);
         let live = live.map(|site| (site.id, site.live)).collect();
-        self.moments.push_back(Moment { time_nanos: snapshot.time_nanos(), live });
+        self.moments.push_back(HeapMoment { time_nanos: snapshot.time_nanos(), live });
         if self.moments.len() > self.keep {
             self.moments.pop_front();
         }
@@ -92,7 +92,7 @@ impl Windows {
     }
 }
 
-impl Moment {
+impl HeapMoment {
     fn bytes(&self, site: RowId) -> i64 {
         self.live.get(&site).map_or(0, |counts| counts.bytes)
     }

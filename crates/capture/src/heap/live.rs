@@ -21,7 +21,7 @@ pub(super) const MAX_CAPACITY: usize = 1 << 24;
 
 /// What is known about a tracked block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Block {
+pub(super) struct LiveBlock {
     pub(super) site: RowId,
     pub(super) weight: Weight,
     /// When it was allocated, on the monotonic clock.
@@ -71,7 +71,7 @@ impl LiveTable {
     }
 
     /// Tracks the block at `address`; returns `false` when the table is full.
-    pub(super) fn insert(&self, address: usize, block: &Block) -> bool {
+    pub(super) fn insert(&self, address: usize, block: &LiveBlock) -> bool {
         let Some(number) = self.take_record() else { return false };
         self.write(number, address, block);
         filter(address).fetch_add(1, Ordering::Relaxed);
@@ -94,7 +94,7 @@ impl LiveTable {
     }
 
     /// Stops tracking the block at `address`; returns what was known about it, if anything.
-    pub(super) fn remove(&self, address: usize) -> Option<Block> {
+    pub(super) fn remove(&self, address: usize) -> Option<LiveBlock> {
         let (cell, held) = self.find(address)?;
         // The block is the caller's alone, so no other thread changes its cell; a double free fails here.
         cell.compare_exchange(held, 0, Ordering::AcqRel, Ordering::Relaxed).ok()?;
@@ -149,7 +149,7 @@ impl LiveTable {
         &self.records[start..start + RECORD_WORDS]
     }
 
-    fn write(&self, number: u32, address: usize, block: &Block) {
+    fn write(&self, number: u32, address: usize, block: &LiveBlock) {
         let words = [
             address as u64,
             u64::from(block.site.0) << 32 | u64::from(block.resets),
@@ -164,10 +164,10 @@ impl LiveTable {
         }
     }
 
-    fn read(&self, number: u32) -> Block {
+    fn read(&self, number: u32) -> LiveBlock {
         let record = self.record(number);
         let word = |at: usize| record[at].load(Ordering::Acquire);
-        Block {
+        LiveBlock {
             site: RowId((word(1) >> 32) as u32),
             resets: word(1) as u32,
             weight: Weight { objects: word(2), bytes: word(3) },
@@ -220,9 +220,9 @@ fn counted(old: u64, first: u32) -> u64 {
 mod tests {
     use super::*;
 
-    fn block(born: u64) -> Block {
+    fn block(born: u64) -> LiveBlock {
         let weight = Weight { objects: 3, bytes: 4 };
-        Block { site: RowId(12), weight, born, thread: 5, position: 6, resets: 7 }
+        LiveBlock { site: RowId(12), weight, born, thread: 5, position: 6, resets: 7 }
     }
 
     #[test]

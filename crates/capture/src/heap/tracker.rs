@@ -3,7 +3,7 @@
 use super::interval::Weight;
 use super::ledger::{Capacity, EndKey, Field, Ledger, MAX_FRAMES, Reason, RecordId, SiteKey};
 use super::lifetime::Lifetime;
-use super::live::{Block, LiveTable};
+use super::live::{LiveBlock, LiveTable};
 use super::thread::{self, Inside};
 use super::{context, emergency, watch};
 use crate::clock;
@@ -87,7 +87,7 @@ impl Tracker {
         };
         let (thread, position) = thread::position();
         let (now, resets) = (clock::monotonic_nanos(), ledger.get(Field::Resets) as u32);
-        let block = Block { site, weight, born: now, thread, position, resets };
+        let block = LiveBlock { site, weight, born: now, thread, position, resets };
         // Counted first: a copy that is made in between has one object too many, not a negative number.
         ledger.count(Field::Samples, 1);
         ledger.allocated(site, weight, now);
@@ -119,7 +119,7 @@ pub(super) fn freed(address: usize) -> bool {
 }
 
 /// Stops tracking a block without counting it as freed yet: it may turn out to stay.
-pub(super) fn take(address: usize) -> Option<(&'static Tracker, Block)> {
+pub(super) fn take(address: usize) -> Option<(&'static Tracker, LiveBlock)> {
     let tracker = tracker()?;
     let block = tracker.live.remove(address)?;
     Some((tracker, block))
@@ -128,7 +128,7 @@ pub(super) fn take(address: usize) -> Option<(&'static Tracker, Block)> {
 /// Counts a block that [`take`] returned as freed here.
 #[cold]
 #[inline(never)]
-pub(super) fn ended(tracker: &Tracker, block: &Block) {
+pub(super) fn ended(tracker: &Tracker, block: &LiveBlock) {
     let ledger = &tracker.ledger;
     if block.resets != ledger.get(Field::Resets) as u32 {
         return;

@@ -1,13 +1,13 @@
 //! Keeps the table of labels whole across a fork: the forking thread holds its lock meanwhile. Where that is not
 //! possible, the child gets a table of its own.
 
-use super::Table;
+use super::SetTable;
 use flamelet_unwind::fork::{self, Handlers, HeldThroughFork, Part, PerProcess};
 use std::cell::Cell;
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
-static TABLE: PerProcess<Mutex<Table>> = PerProcess::new();
-static HELD: HeldThroughFork<MutexGuard<'static, Table>> = HeldThroughFork::new();
+static TABLE: PerProcess<Mutex<SetTable>> = PerProcess::new();
+static HELD: HeldThroughFork<MutexGuard<'static, SetTable>> = HeldThroughFork::new();
 static AT_FORK: Handlers = Handlers { before, in_parent: || HELD.release(), in_child };
 
 thread_local! {
@@ -16,7 +16,7 @@ thread_local! {
 }
 
 /// Returns this process' table.
-pub(super) fn shared_table() -> &'static Mutex<Table> {
+pub(super) fn shared_table() -> &'static Mutex<SetTable> {
     match TABLE.known() {
         // No need to ask the kernel which process this is.
         Some(table) if HAS_USED.get() => table,
@@ -25,7 +25,7 @@ pub(super) fn shared_table() -> &'static Mutex<Table> {
 }
 
 #[cold]
-fn first_use() -> &'static Mutex<Table> {
+fn first_use() -> &'static Mutex<SetTable> {
     let table = TABLE.get(|_| {
         fork::watch(Part::Labels, &AT_FORK);
         Mutex::default()
@@ -35,7 +35,7 @@ fn first_use() -> &'static Mutex<Table> {
 }
 
 /// Returns the table if there is one; its lock may be tried, but not waited for. Allocates nothing.
-pub(super) fn known_table() -> Option<&'static Mutex<Table>> {
+pub(super) fn known_table() -> Option<&'static Mutex<SetTable>> {
     TABLE.known()
 }
 
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn a_child_keeps_the_table_or_gets_its_own_if_nobody_can_unlock_it() {
-        let number = |table: &Mutex<Table>| std::ptr::from_ref(table) as usize;
+        let number = |table: &Mutex<SetTable>| std::ptr::from_ref(table) as usize;
         let parents = number(shared_table());
         assert!(holds_in_child(|| number(shared_table()) == parents && shared_table().lock().is_ok()));
         let (locked, is_locked) = mpsc::channel();

@@ -11,7 +11,7 @@ const MAX_BYTES: u64 = 256 << 20;
 
 /// A running service.
 #[derive(Args)]
-pub(crate) struct Service {
+pub(crate) struct ServiceArgs {
     /// The address of a service with flamelet, such as http://localhost:3000
     #[arg(value_name = "URL")]
     url: String,
@@ -19,7 +19,7 @@ pub(crate) struct Service {
     fetch: FetchArgs,
 }
 
-impl Service {
+impl ServiceArgs {
     /// Asks the service for this endpoint and returns the answer.
     pub(crate) fn ask(&self, endpoint: &str) -> Result<Vec<u8>> {
         let Some(url) = fetch::endpoint_url(&self.url, endpoint) else {

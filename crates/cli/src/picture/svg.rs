@@ -10,7 +10,7 @@ pub(super) struct Drawing {
 }
 
 /// An element's start, and the text until the next one.
-struct Element<'s> {
+struct SvgElement<'s> {
     name: &'s str,
     attributes: &'s str,
     text: &'s str,
@@ -30,7 +30,7 @@ impl Drawing {
 }
 
 /// Returns the next element, and moves `rest` past it.
-fn next<'s>(rest: &mut &'s str) -> Option<Element<'s>> {
+fn next<'s>(rest: &mut &'s str) -> Option<SvgElement<'s>> {
     let start = rest.find('<')? + 1;
     let after = &rest[start..];
     let end = end_of_tag(after)?;
@@ -43,7 +43,7 @@ fn next<'s>(rest: &mut &'s str) -> Option<Element<'s>> {
     };
     *rest = &after[text.len()..];
     let name = if tag.starts_with('/') { &tag[..=name.len()] } else { name };
-    Some(Element { name, attributes: tag, text })
+    Some(SvgElement { name, attributes: tag, text })
 }
 
 /// Returns where a tag ends: at the first `>` outside quotes.
@@ -65,7 +65,7 @@ struct SvgReader {
 }
 
 impl SvgReader {
-    fn take(&mut self, element: &Element<'_>) {
+    fn take(&mut self, element: &SvgElement<'_>) {
         let is_closed = element.attributes.ends_with('/');
         match element.name {
             "svg" if self.size.is_none() => {
@@ -87,7 +87,7 @@ impl SvgReader {
         self.moved.iter().fold((0.0, 0.0), |sum, moved| (sum.0 + moved.0, sum.1 + moved.1))
     }
 
-    fn rect(&mut self, element: &Element<'_>) {
+    fn rect(&mut self, element: &SvgElement<'_>) {
         let (dx, dy) = self.offset();
         let (all_width, all_height) = self.size.unwrap_or_default();
         let length = |name: &str, all: f32| match element.attribute(name) {
@@ -105,7 +105,7 @@ impl SvgReader {
         });
     }
 
-    fn path(&mut self, element: &Element<'_>) {
+    fn path(&mut self, element: &SvgElement<'_>) {
         let Some(colour) = element.colour("stroke", None) else { return };
         let (dx, dy) = self.offset();
         let points = points(element.attribute("d").unwrap_or_default());
@@ -118,7 +118,7 @@ impl SvgReader {
         });
     }
 
-    fn text(&mut self, element: &Element<'_>) {
+    fn text(&mut self, element: &SvgElement<'_>) {
         // What only a script can show, and what only a script can use.
         let is_hidden = element.attribute("visibility") == Some("hidden");
         let is_button = element.attribute("class").is_some_and(|class| class.contains("button"));
@@ -142,7 +142,7 @@ impl SvgReader {
     }
 }
 
-impl<'s> Element<'s> {
+impl<'s> SvgElement<'s> {
     fn attribute(&self, name: &str) -> Option<&'s str> {
         let mut rest = self.attributes;
         while let Some((before, value)) = rest.split_once("=\"") {

@@ -46,14 +46,14 @@ pub(crate) fn parse_moment(text: &str) -> std::result::Result<i64, String> {
 
 /// A part of a history.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Part<'a> {
+pub(crate) struct HistoryPart<'a> {
     pub(crate) folder: &'a Path,
     pub(crate) range: Range,
     /// The kind of windows: cpu, heap, allocs, block, mutex, await or blocked.
     kind: &'a str,
 }
 
-impl Part<'_> {
+impl HistoryPart<'_> {
     /// Returns the kind of windows.
     pub(crate) fn kind(&self) -> &str {
         self.kind
@@ -66,22 +66,26 @@ impl Part<'_> {
 }
 
 /// Returns the part of a history that `source` names.
-pub(crate) fn history_of(source: &str, range: Range) -> Option<Result<Part<'_>>> {
+pub(crate) fn history_of(source: &str, range: Range) -> Option<Result<HistoryPart<'_>>> {
     past_of(source, range, is_history)
 }
 
 /// Returns the part that `source` names of a folder of the right kind: `FOLDER`, or
 /// `FOLDER?from=-2h&to=-1h&kind=heap`, which wins over `range`.
-pub(crate) fn past_of(source: &str, range: Range, is_past: fn(&Path) -> bool) -> Option<Result<Part<'_>>> {
+pub(crate) fn past_of(
+    source: &str,
+    range: Range,
+    is_past: fn(&Path) -> bool,
+) -> Option<Result<HistoryPart<'_>>> {
     if is_past(Path::new(source)) {
-        return Some(Ok(Part { folder: Path::new(source), range, kind: CPU }));
+        return Some(Ok(HistoryPart { folder: Path::new(source), range, kind: CPU }));
     }
     let (folder, query) = source.rsplit_once('?')?;
     let is_there = is_past(Path::new(folder));
     is_there.then(|| part_of(source, Path::new(folder), query, range))
 }
 
-fn part_of<'a>(source: &str, folder: &'a Path, query: &'a str, range: Range) -> Result<Part<'a>> {
+fn part_of<'a>(source: &str, folder: &'a Path, query: &'a str, range: Range) -> Result<HistoryPart<'a>> {
     let (mut own, mut kind) = (Range::default(), CPU);
     for part in query.split('&').filter(|part| !part.is_empty()) {
         let (name, value) = part.split_once('=').unwrap_or((part, ""));
@@ -96,12 +100,12 @@ fn part_of<'a>(source: &str, folder: &'a Path, query: &'a str, range: Range) -> 
         };
         *into = Some(moment::parse(value, now()).about(source)?);
     }
-    Ok(Part { folder, range: if own.is_given() { own } else { range }, kind })
+    Ok(HistoryPart { folder, range: if own.is_given() { own } else { range }, kind })
 }
 
 /// Reads a part of a history, with the names that it keeps.
-pub(crate) fn open(part: &Part<'_>, limits: Limits, notes: &mut Vec<String>) -> Result<Profile> {
-    let Part { folder, range, .. } = *part;
+pub(crate) fn open(part: &HistoryPart<'_>, limits: Limits, notes: &mut Vec<String>) -> Result<Profile> {
+    let HistoryPart { folder, range, .. } = *part;
     let name = folder.display();
     let (from, to) = (range.from.unwrap_or(i64::MIN), range.to.unwrap_or(i64::MAX));
     let is_empty = from >= to || from >= now();
@@ -116,8 +120,12 @@ pub(crate) fn open(part: &Part<'_>, limits: Limits, notes: &mut Vec<String>) -> 
 }
 
 /// Reads the range of a history, with the names that it keeps; `None` if it has no window.
-pub(crate) fn slice(part: &Part<'_>, limits: Limits, notes: &mut Vec<String>) -> Result<Option<Profile>> {
-    let Part { folder, range, kind } = *part;
+pub(crate) fn slice(
+    part: &HistoryPart<'_>,
+    limits: Limits,
+    notes: &mut Vec<String>,
+) -> Result<Option<Profile>> {
+    let HistoryPart { folder, range, kind } = *part;
     let (name, budget) = (folder.display(), Budget::new(limits));
     let (from, to) = (range.from.unwrap_or(i64::MIN), range.to.unwrap_or(i64::MAX));
     let reader = Reader::open(folder)?;
@@ -135,8 +143,8 @@ pub(crate) fn slice(part: &Part<'_>, limits: Limits, notes: &mut Vec<String>) ->
 }
 
 /// Returns when the windows of a range begin and end.
-pub(crate) fn extent(part: &Part<'_>, limits: Limits) -> Result<Option<(i64, i64)>> {
-    let Part { folder, range, .. } = *part;
+pub(crate) fn extent(part: &HistoryPart<'_>, limits: Limits) -> Result<Option<(i64, i64)>> {
+    let HistoryPart { folder, range, .. } = *part;
     let span = Reader::open(folder)?.span(&Budget::new(limits)).about(folder.display())?;
     Ok(span.map(|(first, last)| {
         (range.from.map_or(first, |from| from.max(first)), range.to.map_or(last, |to| to.min(last)))
@@ -144,8 +152,8 @@ pub(crate) fn extent(part: &Part<'_>, limits: Limits) -> Result<Option<(i64, i64
 }
 
 /// Returns the other kinds of windows in the range.
-pub(crate) fn other_kinds(part: &Part<'_>, limits: Limits) -> Result<Vec<String>> {
-    let Part { folder, range, kind } = *part;
+pub(crate) fn other_kinds(part: &HistoryPart<'_>, limits: Limits) -> Result<Vec<String>> {
+    let HistoryPart { folder, range, kind } = *part;
     let (from, to) = (range.from.unwrap_or(i64::MIN), range.to.unwrap_or(i64::MAX));
     let found = Reader::open(folder)?.kinds(&Query::new("", from, to), &Budget::new(limits));
     let mut names: Vec<String> = found
@@ -160,8 +168,8 @@ pub(crate) fn other_kinds(part: &Part<'_>, limits: Limits) -> Result<Vec<String>
 }
 
 /// Returns the failure of a range without windows, which says what there is.
-fn nothing(reader: &Reader, part: &Part<'_>) -> Failure {
-    let Part { folder, range, kind } = part;
+fn nothing(reader: &Reader, part: &HistoryPart<'_>) -> Failure {
+    let HistoryPart { folder, range, kind } = part;
     let name = folder.display();
     match reader.span(&Budget::new(Limits::PERSON)) {
         Ok(Some((first, last))) => {
@@ -194,7 +202,10 @@ mod tests {
         let given = Range { from: Some(7), to: None };
         let part = |query| part_of("x", Path::new("x"), query, given);
         let range = Range { from: Some(100_000_000_000), to: Some(200_000_000_000) };
-        assert_eq!(part("from=100&to=200").expect("read"), Part { folder: Path::new("x"), range, kind: CPU });
+        assert_eq!(
+            part("from=100&to=200").expect("read"),
+            HistoryPart { folder: Path::new("x"), range, kind: CPU }
+        );
         let heap = part("kind=heap").expect("read");
         assert_eq!((heap.range, heap.kind), (given, "heap"));
         assert!(part("since=1").is_err() && part("from=soon").is_err());

@@ -44,12 +44,12 @@ pub(crate) struct SourceOptions {
     /// Keep frames that the profile itself marks to be dropped, such as the allocator's.
     pub(crate) with_dropped_frames: bool,
     /// Which files may be opened.
-    pub(crate) files: Files,
+    pub(crate) files: AllowedFiles,
 }
 
 /// Which files may be opened as profiles.
 #[derive(Clone, Debug, Default)]
-pub(crate) enum Files {
+pub(crate) enum AllowedFiles {
     /// All: the user names them.
     #[default]
     Any,
@@ -59,7 +59,7 @@ pub(crate) enum Files {
     Below(Vec<PathBuf>),
 }
 
-impl Files {
+impl AllowedFiles {
     fn open(&self, path: &Path) -> io::Result<File> {
         match self {
             // A path from the user may be a pipe: `/dev/stdin`, or a shell's `<(command)`.
@@ -109,7 +109,7 @@ impl Default for SourceOptions {
             without_times: false,
             symbols: SymbolOptions::default(),
             with_dropped_frames: false,
-            files: Files::Any,
+            files: AllowedFiles::Any,
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::arguments::guide::Guide;
 use crate::arguments::source::{FetchArgs, MemoryArgs, Sources, SymbolArgs};
 use crate::error::{About, Failure, Result};
 use crate::profiles::collected::{self, Which, collected_of};
-use crate::profiles::history::{self, Part, Range, history_of};
+use crate::profiles::history::{self, HistoryPart, Range, history_of};
 use crate::profiles::{SourceOptions, fetch};
 
 /// A history is sent as one profile per minute, so that the receiver can show its course.
@@ -144,7 +144,11 @@ fn push_one(source: &str, options: &SourceOptions, destination: &Destination<'_>
     Ok(())
 }
 
-fn push_history(part: &Part<'_>, options: &SourceOptions, destination: &Destination<'_>) -> Result<()> {
+fn push_history(
+    part: &HistoryPart<'_>,
+    options: &SourceOptions,
+    destination: &Destination<'_>,
+) -> Result<()> {
     let name = part.folder.display();
     let Some((first, last)) = history::extent(part, options.limits)? else {
         return Err(Failure::new(format!("{name}: the history has no window yet")));

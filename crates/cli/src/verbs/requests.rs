@@ -2,18 +2,18 @@
 
 use std::io::Write;
 
-use serde::Deserialize;
+use flamelet_view::{RequestTimes, Requests};
 
 use crate::arguments::guide::Guide;
 use crate::arguments::report::JsonArgs;
-use crate::arguments::service::Service;
+use crate::arguments::service::ServiceArgs;
 use crate::error::{Failure, Result};
 use crate::output;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    service: Service,
+    service: ServiceArgs,
     #[command(flatten)]
     json: JsonArgs,
 }
@@ -33,50 +33,18 @@ pub(crate) fn guide() -> Guide {
     }
 }
 
-/// What a service answers.
-#[derive(Debug, Deserialize)]
-struct Answer {
-    routes: Vec<Route>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Route {
-    route: String,
-    method: String,
-    #[serde(flatten)]
-    all: Sum,
-    errors: u64,
-    p50_ns: u64,
-    p90_ns: u64,
-    p99_ns: u64,
-    max_ns: u64,
-    slowest: Sum,
-}
-
-/// Times of several requests together.
-#[derive(Debug, Deserialize)]
-struct Sum {
-    count: u64,
-    wall_ns: u64,
-    cpu_ns: u64,
-    blocked_ns: u64,
-    awaiting_ns: u64,
-    runnable_ns: u64,
-}
-
 pub(crate) fn run(args: &Args) -> Result<()> {
     let bytes = args.service.ask("requests")?;
-    let answer: Answer = serde_json::from_slice(&bytes).map_err(|error| {
-        Failure::new(format!("{}: the answer is not about requests: {error}", args.service.address()))
-    })?;
+    let requests = Requests::parse(&bytes)
+        .map_err(|error| Failure::new(format!("{}: {error}", args.service.address())))?;
     match args.json.json {
         true => output::write(None, |out| Ok(out.write_all(&bytes)?)),
-        false => output::text::write(None, |out| write_table(&answer, out)),
+        false => output::text::write(None, |out| write_table(&requests, out)),
     }
 }
 
-fn write_table(answer: &Answer, out: &mut dyn Write) -> Result<()> {
-    if answer.routes.is_empty() {
+fn write_table(requests: &Requests, out: &mut dyn Write) -> Result<()> {
+    if requests.routes.is_empty() {
         let hint = "no request was counted yet; the service counts those under flamelet::axum::layer";
         return Ok(writeln!(out, "{hint}")?);
     }
@@ -85,7 +53,7 @@ fn write_table(answer: &Answer, out: &mut dyn Write) -> Result<()> {
         "{:>9} {:>7} {:>9} {:>9} {:>9} {:>9} {:>6} {:>8} {:>9} {:>9}  route",
         "requests", "errors", "p50", "p90", "p99", "max", "CPU", "blocked", "awaiting", "runnable"
     )?;
-    for route in &answer.routes {
+    for route in &requests.routes {
         write!(out, "{:>9} {:>7}", route.all.count, route.errors)?;
         for nanos in [route.p50_ns, route.p90_ns, route.p99_ns, route.max_ns] {
             write!(out, " {:>9}", time(nanos))?;
@@ -99,10 +67,10 @@ fn write_table(answer: &Answer, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-fn write_parts(sum: &Sum, out: &mut dyn Write) -> Result<()> {
-    let share = |part: u64| format!("{:.1}%", 100.0 * part as f64 / sum.wall_ns.max(1) as f64);
-    let [cpu, blocked] = [sum.cpu_ns, sum.blocked_ns].map(share);
-    let [awaiting, runnable] = [sum.awaiting_ns, sum.runnable_ns].map(share);
+fn write_parts(times: &RequestTimes, out: &mut dyn Write) -> Result<()> {
+    let share = |part: u64| format!("{:.1}%", 100.0 * part as f64 / times.wall_ns.max(1) as f64);
+    let [cpu, blocked] = [times.cpu_ns, times.blocked_ns].map(share);
+    let [awaiting, runnable] = [times.awaiting_ns, times.runnable_ns].map(share);
     Ok(write!(out, " {cpu:>6} {blocked:>8} {awaiting:>9} {runnable:>9}")?)
 }
 
@@ -129,9 +97,9 @@ mod tests {
             "blocked_ns": 0, "awaiting_ns": 3000000, "runnable_ns": 0, "errors": 1, "cancelled": 0, "p50_ns": 900000,
             "p90_ns": 1300000, "p99_ns": 2000000000, "max_ns": 1500000, "slowest": {"count": 1, "wall_ns": 10, "cpu_ns": 10,
             "blocked_ns": 0, "awaiting_ns": 0, "runnable_ns": 0}}]}"#;
-        let answer: Answer = serde_json::from_slice(text).expect("JSON");
+        let requests = Requests::parse(text).expect("JSON");
         let mut out = Vec::new();
-        write_table(&answer, &mut out).expect("written");
+        write_table(&requests, &mut out).expect("written");
         let out = String::from_utf8(out).expect("text");
         let lines: Vec<&str> = out.lines().collect();
         for word in ["25.0%", "75.0%", "900.0us", "1.3ms", "2.00s", "1.5ms", "GET /a\\nb"] {

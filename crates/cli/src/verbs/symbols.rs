@@ -54,7 +54,7 @@ pub(crate) fn guide() -> Guide {
 }
 
 /// A store that takes files.
-struct Store {
+struct SymbolStore {
     protocol: Protocol,
     server: String,
     options: FetchOptions,
@@ -69,11 +69,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let mut options = args.fetch.options();
     options.headers.extend(args.tenant.iter().map(|tenant| format!("X-Scope-OrgID: {tenant}")));
-    let store = Store { protocol, server: server.trim_end_matches('/').to_owned(), options };
+    let store = SymbolStore { protocol, server: server.trim_end_matches('/').to_owned(), options };
     args.files.iter().try_for_each(|path| store.push(path).about(path.display()))
 }
 
-impl Store {
+impl SymbolStore {
     fn push(&self, path: &Path) -> Result<()> {
         let mut file = File::open(path)?;
         let about = describe(path, &mut file)?;

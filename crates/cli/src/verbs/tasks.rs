@@ -2,14 +2,14 @@
 
 use crate::arguments::guide::Guide;
 use crate::arguments::report::JsonArgs;
-use crate::arguments::service::Service;
+use crate::arguments::service::ServiceArgs;
 use crate::error::Result;
 use crate::output;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    service: Service,
+    service: ServiceArgs,
     #[command(flatten)]
     json: JsonArgs,
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::asked::{Asked, CPU};
 use super::compare::{Deploy, Side, WINDOWS, deploys};
 use super::versions::{Version, Versions};
-use crate::merge::{Merge, Place};
+use crate::merge::{Merge, RowPlacement};
 use crate::query::Query;
 use crate::reader::Reader;
 
@@ -102,12 +102,12 @@ pub fn changes(
 
 /// When a version was seen.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct SeenSpan {
     first: i64,
     last: i64,
 }
 
-impl Seen {
+impl SeenSpan {
     /// Returns the window of a moment.
     fn window(&self, time: i64) -> u32 {
         let length = i128::from(self.last) - i128::from(self.first) + 1;
@@ -126,9 +126,9 @@ fn versions(
     asked: &Asked<'_>,
     service: &str,
     notes: &mut Vec<String>,
-) -> Result<Vec<(Version, Seen)>> {
+) -> Result<Vec<(Version, SeenSpan)>> {
     let (query, budget) = (query(asked, service), Budget::new(asked.limits));
-    let mut seen: BTreeMap<Version, Seen> = BTreeMap::new();
+    let mut seen: BTreeMap<Version, SeenSpan> = BTreeMap::new();
     let mut parts = reader.parts(&query, &budget)?;
     parts.each(&query, &budget, |tables| {
         budget.work(tables.samples.len())?;
@@ -149,7 +149,7 @@ fn versions(
                 Some(known) => known,
                 None => {
                     budget.charge(version.name.len() + 128)?;
-                    seen.entry(version.clone()).or_insert(Seen { first: row.time, last: row.time })
+                    seen.entry(version.clone()).or_insert(SeenSpan { first: row.time, last: row.time })
                 }
             };
             (known.first, known.last) = (known.first.min(row.time), known.last.max(row.time));
@@ -157,7 +157,7 @@ fn versions(
         Ok(())
     })?;
     notes.append(&mut parts.notes);
-    let mut seen: Vec<(Version, Seen)> = seen.into_iter().collect();
+    let mut seen: Vec<(Version, SeenSpan)> = seen.into_iter().collect();
     seen.sort_by(|a, b| a.1.first.cmp(&b.1.first).then_with(|| a.0.cmp(&b.0)));
     if seen.len() > MOST_VERSIONS {
         notes.push(format!("there are {} versions; the last {MOST_VERSIONS} are compared", seen.len()));
@@ -171,7 +171,7 @@ fn parted(
     reader: &Reader,
     asked: &Asked<'_>,
     service: &str,
-    versions: &[(Version, Seen)],
+    versions: &[(Version, SeenSpan)],
 ) -> Result<Option<(Profile, Vec<String>)>> {
     let (query, budget) = (query(asked, service), Budget::new(asked.limits));
     let mut parts = reader.parts(&query, &budget)?;
@@ -183,8 +183,9 @@ fn parted(
         let place = |series: u128, time: i64| {
             let version = known.get(series, time);
             let found = version.and_then(|version| versions.iter().position(|(known, _)| known == version));
-            found
-                .map_or(Place::LeftOut, |at| Place::InPart(at as u32 * WINDOWS + versions[at].1.window(time)))
+            found.map_or(RowPlacement::LeftOut, |at| {
+                RowPlacement::InPart(at as u32 * WINDOWS + versions[at].1.window(time))
+            })
         };
         // The rows of one profile come together.
         let last = Cell::new(None);
@@ -213,14 +214,14 @@ mod tests {
 
     #[test]
     fn windows_cover_the_time_of_a_version() {
-        let seen = Seen { first: 1000, last: 1000 + 119 };
+        let seen = SeenSpan { first: 1000, last: 1000 + 119 };
         assert_eq!(
             (seen.window(1000), seen.window(1009), seen.window(1010), seen.window(1119)),
             (0, 0, 1, 11)
         );
         assert_eq!((seen.window(i64::MIN), seen.window(i64::MAX)), (0, 11));
-        let whole = Seen { first: i64::MIN, last: i64::MAX };
+        let whole = SeenSpan { first: i64::MIN, last: i64::MAX };
         assert_eq!((whole.window(i64::MIN), whole.window(0), whole.window(i64::MAX)), (0, 6, 11));
-        assert_eq!(Seen { first: 5, last: 5 }.window(5), 0);
+        assert_eq!(SeenSpan { first: 5, last: 5 }.window(5), 0);
     }
 }

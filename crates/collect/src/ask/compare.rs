@@ -191,7 +191,7 @@ fn deploy(diff: &Diff, comparisons: usize, before: &Side, after: &Side) -> Deplo
 }
 
 /// One of the two costs of a function.
-struct Cost {
+struct FunctionCost {
     with_callees: bool,
     base: i64,
     new: i64,
@@ -201,7 +201,7 @@ struct Cost {
     p: f64,
 }
 
-impl Cost {
+impl FunctionCost {
     fn has_grown(&self, diff: &Diff) -> bool {
         let is_large = self.new as f64 >= diff.new_total as f64 * MIN_SHARE;
         self.is_real && is_large && self.growth.is_some_and(|growth| growth > MIN_GROWTH)
@@ -209,9 +209,9 @@ impl Cost {
 }
 
 /// Returns the own cost of a function, and the one with what it calls.
-fn costs_of(row: &DiffRow) -> [Cost; 2] {
+fn costs_of(row: &DiffRow) -> [FunctionCost; 2] {
     [
-        Cost {
+        FunctionCost {
             with_callees: false,
             base: row.base_flat,
             new: row.new_flat,
@@ -220,7 +220,7 @@ fn costs_of(row: &DiffRow) -> [Cost; 2] {
             sigmas: row.flat_sigmas,
             p: row.flat_p,
         },
-        Cost {
+        FunctionCost {
             with_callees: true,
             base: row.base_cum,
             new: row.new_cum,

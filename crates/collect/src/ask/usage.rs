@@ -93,7 +93,7 @@ pub fn usage<E: From<Error>>(
     options: &UsageOptions,
     mut prepare: impl FnMut(Profile) -> std::result::Result<(Report, Owners), E>,
 ) -> std::result::Result<Usage, E> {
-    let mut sums = Sums::default();
+    let mut sums = UsageSums::default();
     for service in asked.services(reader)? {
         let query = Query::new(&service, CPU, asked.from, asked.to);
         let (profile, notes) = reader.profile(&query, &Budget::new(asked.limits))?;
@@ -108,14 +108,14 @@ pub fn usage<E: From<Error>>(
 
 /// What was summed up so far; CPU time is in seconds.
 #[derive(Default)]
-struct Sums {
+struct UsageSums {
     span: Option<(i64, i64)>,
     services: Vec<ServiceUsage>,
     groups: HashMap<String, GroupUsage>,
     notes: Vec<String>,
 }
 
-impl Sums {
+impl UsageSums {
     fn see(&mut self, profile: &Profile) {
         let (start, length) = (profile.header.time_nanos, profile.header.duration_nanos);
         let end = start.saturating_add(length);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::block::{Location, Tables};
+use crate::block::{BlockTables, CodeLocation};
 
 /// The labels that name a version, the best one first.
 const LABELS: [&str; 3] = ["service_git_ref", "version", "service_version"];
@@ -25,7 +25,7 @@ pub(crate) struct Versions {
 }
 
 impl Versions {
-    pub(crate) fn of(tables: &Tables) -> Self {
+    pub(crate) fn of(tables: &BlockTables) -> Self {
         let named = |labels: &[(String, String)]| {
             LABELS.into_iter().find_map(|by| {
                 let (_, name) = labels.iter().find(|(label, _)| label == by)?;
@@ -45,7 +45,7 @@ impl Versions {
 }
 
 /// Takes the program that is in most frames of a profile as its main binary.
-fn by_build_id(tables: &Tables, by_label: &HashMap<u128, Version>) -> HashMap<(u128, i64), Version> {
+fn by_build_id(tables: &BlockTables, by_label: &HashMap<u128, Version>) -> HashMap<(u128, i64), Version> {
     if tables.series.iter().all(|(hash, _)| by_label.contains_key(hash)) {
         return HashMap::new();
     }
@@ -74,7 +74,7 @@ fn by_build_id(tables: &Tables, by_label: &HashMap<u128, Version>) -> HashMap<(u
 }
 
 /// Returns whether a location is in a program, and not in a library or the kernel.
-fn is_of_program(location: &Location) -> bool {
+fn is_of_program(location: &CodeLocation) -> bool {
     let name = location.mapping.rsplit('/').next().unwrap_or_default();
     !location.build_id.is_empty() && !name.contains(".so") && !name.starts_with('[')
 }
@@ -82,28 +82,28 @@ fn is_of_program(location: &Location) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::block::Row;
+    use crate::block::SampleRow;
     use crate::series::Series;
 
-    fn tables(labels: &[(&str, &str)], mappings: &[(&str, &str)]) -> Tables {
+    fn tables(labels: &[(&str, &str)], mappings: &[(&str, &str)]) -> BlockTables {
         let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let locations: Vec<(u128, Location)> = mappings
+        let locations: Vec<(u128, CodeLocation)> = mappings
             .iter()
             .zip(0u128..)
             .map(|((mapping, id), at)| {
-                let location = Location {
+                let location = CodeLocation {
                     build_id: (*id).to_owned(),
                     mapping: (*mapping).to_owned(),
-                    ..Location::default()
+                    ..CodeLocation::default()
                 };
                 (at, location)
             })
             .collect();
-        Tables {
+        BlockTables {
             series: vec![(7, Series { labels, ..Series::default() })],
             stacks: vec![(1, locations.iter().map(|(hash, _)| *hash).collect())],
             locations,
-            samples: vec![Row { series: 7, time: 5, stack: 1, value: 1, ..Row::default() }],
+            samples: vec![SampleRow { series: 7, time: 5, stack: 1, value: 1, ..SampleRow::default() }],
         }
     }
 

@@ -5,22 +5,22 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use flamelet_profile::budget::hash_entry;
-use flamelet_profile::{Budget, Label, LabelSetId, Location as ProfileLocation, Profile, Result, StackId};
+use flamelet_profile::{Budget, Label, LabelSetId, Location, Profile, Result, StackId};
 use flamelet_store::ContentHash;
 use rustc_hash::FxBuildHasher;
 
-use super::tables::{Frame, Location, Row, Tables};
+use super::tables::{BlockFrame, BlockTables, CodeLocation, SampleRow};
 use crate::entry;
 use crate::series::{SPAN, Series, TRACE, with_sample_labels, without_colons};
 
 type ByHash<T> = HashMap<u128, T, FxBuildHasher>;
 
 /// Collects profiles of one service and hour.
-pub(crate) struct Builder {
+pub(crate) struct BlockBuilder {
     series: ByHash<Series>,
     stacks: ByHash<Vec<u128>>,
-    locations: ByHash<Location>,
-    samples: Vec<Row>,
+    locations: ByHash<CodeLocation>,
+    samples: Vec<SampleRow>,
     /// The ids of traces and spans.
     ids: HashSet<Arc<str>, FxBuildHasher>,
     budget: Budget,
@@ -34,7 +34,7 @@ struct LabelledSeries {
     span: Option<Arc<str>>,
 }
 
-impl Builder {
+impl BlockBuilder {
     /// Charges what it keeps to `budget`.
     pub(crate) fn new(budget: &Budget) -> Self {
         Self {
@@ -48,7 +48,7 @@ impl Builder {
     }
 
     /// Adds an accepted profile.
-    pub(crate) fn add(&mut self, entry: &entry::Entry, profile: &Profile) -> Result<()> {
+    pub(crate) fn add(&mut self, entry: &entry::AcceptedProfile, profile: &Profile) -> Result<()> {
         let locations: Vec<u128> = profile
             .locations()
             .iter()
@@ -75,14 +75,14 @@ impl Builder {
             {
                 let (trace, span) = (labelled.trace.clone(), labelled.span.clone());
                 let (time, duration, profile) = (entry.time, entry.duration, entry.id);
-                self.row(Row { series, time, duration, profile, stack, value, trace, span })?;
+                self.row(SampleRow { series, time, duration, profile, stack, value, trace, span })?;
             }
         }
         Ok(())
     }
 
     /// Adds another block.
-    pub(crate) fn merge(&mut self, tables: Tables) -> Result<()> {
+    pub(crate) fn merge(&mut self, tables: BlockTables) -> Result<()> {
         for (hash, series) in tables.series {
             self.keep_series(hash, || series)?;
         }
@@ -94,14 +94,14 @@ impl Builder {
         }
         for row in tables.samples {
             let (trace, span) = (self.id(row.trace.as_deref())?, self.id(row.span.as_deref())?);
-            self.row(Row { trace, span, ..row })?;
+            self.row(SampleRow { trace, span, ..row })?;
         }
         Ok(())
     }
 
     /// Returns the tables, sorted, so that the same profiles give the same files.
-    pub(crate) fn finish(self) -> Tables {
-        let mut tables = Tables {
+    pub(crate) fn finish(self) -> BlockTables {
+        let mut tables = BlockTables {
             series: self.series.into_iter().collect(),
             stacks: self.stacks.into_iter().collect(),
             locations: self.locations.into_iter().collect(),
@@ -121,13 +121,18 @@ impl Builder {
         tables
     }
 
-    fn row(&mut self, row: Row) -> Result<()> {
+    fn row(&mut self, row: SampleRow) -> Result<()> {
         self.budget.charge(ROW)?;
         self.samples.push(row);
         Ok(())
     }
 
-    fn labelled(&mut self, entry: &entry::Entry, profile: &Profile, own: &[Label]) -> Result<LabelledSeries> {
+    fn labelled(
+        &mut self,
+        entry: &entry::AcceptedProfile,
+        profile: &Profile,
+        own: &[Label],
+    ) -> Result<LabelledSeries> {
         let labels = with_sample_labels(&entry.labels, profile, own);
         let text = |name: &str| {
             let label = own.iter().find(|label| label.is_text() && profile.string(label.key) == name)?;
@@ -188,14 +193,14 @@ impl Builder {
         Ok(hash)
     }
 
-    fn location(&mut self, profile: &Profile, location: &ProfileLocation) -> Result<u128> {
+    fn location(&mut self, profile: &Profile, location: &Location) -> Result<u128> {
         let location = described(profile, location);
         let hash = location.hash();
         self.keep_location(hash, || location)?;
         Ok(hash)
     }
 
-    fn keep_location(&mut self, hash: u128, location: impl FnOnce() -> Location) -> Result<()> {
+    fn keep_location(&mut self, hash: u128, location: impl FnOnce() -> CodeLocation) -> Result<()> {
         if self.locations.contains_key(&hash) {
             return Ok(());
         }
@@ -207,10 +212,10 @@ impl Builder {
 }
 
 /// What a row takes: the table is copied while it grows.
-const ROW: usize = 2 * size_of::<Row>();
+const ROW: usize = 2 * size_of::<SampleRow>();
 /// What the texts of a location take without their bytes, and those of a frame.
 const LOCATION_TEXTS: usize = 64;
-const FRAME: usize = size_of::<Frame>() + 96;
+const FRAME: usize = size_of::<BlockFrame>() + 96;
 
 fn id_cost(length: usize) -> usize {
     hash_entry(size_of::<Arc<str>>()) + length + 48
@@ -230,16 +235,17 @@ fn stack_cost(depth: usize) -> usize {
     hash_entry(size_of::<(u128, Vec<u128>)>()) + depth * size_of::<u128>()
 }
 
-fn location_cost(location: &Location) -> usize {
-    let of_frame = |frame: &Frame| FRAME + frame.function.len() + frame.system_name.len() + frame.file.len();
+fn location_cost(location: &CodeLocation) -> usize {
+    let of_frame =
+        |frame: &BlockFrame| FRAME + frame.function.len() + frame.system_name.len() + frame.file.len();
     let frames: usize = location.frames.iter().map(of_frame).sum();
     let texts = location.build_id.len() + location.mapping.len() + LOCATION_TEXTS;
-    hash_entry(size_of::<(u128, Location)>()) + frames + texts
+    hash_entry(size_of::<(u128, CodeLocation)>()) + frames + texts
 }
 
 /// What a profile takes in a block.
 pub(crate) struct Cost {
-    /// How much [`Builder::add`] charges for it, at most.
+    /// How much [`BlockBuilder::add`] charges for it, at most.
     pub(crate) memory: usize,
     /// The bytes of texts in it. A small file may have very many: its locations may share a long name, and its sets of
     /// labels a long text.
@@ -247,7 +253,7 @@ pub(crate) struct Cost {
 }
 
 /// Returns what a profile takes in a block.
-pub(crate) fn cost(entry: &entry::Entry, profile: &Profile) -> Cost {
+pub(crate) fn cost(entry: &entry::AcceptedProfile, profile: &Profile) -> Cost {
     let mut cost = Cost { memory: 0, texts: 0 };
     for sample in profile.samples() {
         cost.memory += sample.values.iter().filter(|value| **value != 0).count() * ROW;
@@ -257,7 +263,7 @@ pub(crate) fn cost(entry: &entry::Entry, profile: &Profile) -> Cost {
     }
     let length = |id| profile.string(id).len();
     for location in profile.locations() {
-        cost.memory += hash_entry(size_of::<(u128, Location)>()) + LOCATION_TEXTS;
+        cost.memory += hash_entry(size_of::<(u128, CodeLocation)>()) + LOCATION_TEXTS;
         for function in profile.lines_of(location).iter().filter_map(|line| line.function) {
             let function = profile.function(function);
             cost.memory += FRAME;
@@ -284,14 +290,14 @@ pub(crate) fn cost(entry: &entry::Entry, profile: &Profile) -> Cost {
 
 /// Returns what is known about a location. An address outside any file means something in one process only, so it is
 /// left out where there is a name.
-fn described(profile: &Profile, location: &ProfileLocation) -> Location {
+fn described(profile: &Profile, location: &Location) -> CodeLocation {
     let text = |id| profile.string(id).to_owned();
     let lines = profile
         .lines_of(location)
         .iter()
         .filter_map(|line| Some((profile.function(line.function?), line.line)));
-    let frames: Vec<Frame> = lines
-        .map(|(function, line)| Frame {
+    let frames: Vec<BlockFrame> = lines
+        .map(|(function, line)| BlockFrame {
             function: text(function.name),
             system_name: text(function.system_name),
             file: text(function.filename),
@@ -301,7 +307,7 @@ fn described(profile: &Profile, location: &ProfileLocation) -> Location {
     let mapping = location.mapping.map(|id| profile.mapping(id));
     let inside = mapping.filter(|mapping| (mapping.start..mapping.limit).contains(&location.address));
     match inside {
-        Some(mapping) => Location {
+        Some(mapping) => CodeLocation {
             build_id: text(mapping.build_id),
             mapping: text(mapping.filename),
             offset: (location.address - mapping.start).wrapping_add(mapping.offset),
@@ -312,7 +318,7 @@ fn described(profile: &Profile, location: &ProfileLocation) -> Location {
             let named = mapping.filter(|_| !frames.is_empty());
             let (build_id, file) =
                 named.map_or_else(Default::default, |of| (text(of.build_id), text(of.filename)));
-            Location { build_id, mapping: file, offset, frames }
+            CodeLocation { build_id, mapping: file, offset, frames }
         }
     }
 }

@@ -314,7 +314,7 @@ impl File {
         let rows = usize::try_from(metadata.num_rows()).map_err(|_| damaged("a group has too many rows"))?;
         let group = self.reader.get_row_group(number).map_err(|error| unreadable(&error))?;
         let sources = (0..metadata.columns().len())
-            .map(|at| Source::of(group.get_column_reader(at).map_err(|error| unreadable(&error))?))
+            .map(|at| ColumnSource::of(group.get_column_reader(at).map_err(|error| unreadable(&error))?))
             .collect::<Result<_>>()?;
         Ok(GroupReader { sources, rows, _loan: loan })
     }
@@ -322,7 +322,7 @@ impl File {
 
 /// The columns of a group, which are read together, a number of rows at a time.
 pub(crate) struct GroupReader {
-    sources: Vec<Source>,
+    sources: Vec<ColumnSource>,
     /// Rows that are left.
     rows: usize,
     _loan: Loan,
@@ -339,13 +339,13 @@ impl GroupReader {
 }
 
 /// The reader of a column.
-enum Source {
+enum ColumnSource {
     Int(ColumnReaderImpl<Int64Type>),
     Text(ColumnReaderImpl<ByteArrayType>),
     Hash(ColumnReaderImpl<FixedLenByteArrayType>),
 }
 
-impl Source {
+impl ColumnSource {
     fn of(reader: ColumnReader) -> Result<Self> {
         match reader {
             ColumnReader::Int64ColumnReader(reader) => Ok(Self::Int(reader)),

@@ -6,7 +6,7 @@ use flamelet_profile::{Budget, Result};
 use super::columns::{self, Column, Values, cut, next, same_length};
 use super::damaged::{damaged, guarded};
 use super::samples::SampleWriter;
-use super::tables::{Frame, Location, Tables};
+use super::tables::{BlockFrame, BlockTables, CodeLocation};
 use crate::series::Series;
 
 /// The files of a block, in the order in which they are read.
@@ -53,14 +53,14 @@ pub(crate) struct Written {
 }
 
 /// Writes the files of a block.
-pub(crate) fn write(tables: &Tables) -> Result<Written> {
+pub(crate) fn write(tables: &BlockTables) -> Result<Written> {
     let mut samples = SampleWriter::new()?;
     samples.extend(&tables.samples)?;
     write_with(samples, tables)
 }
 
 /// Writes the files of a block whose samples were written already.
-pub(crate) fn write_with(samples: SampleWriter, tables: &Tables) -> Result<Written> {
+pub(crate) fn write_with(samples: SampleWriter, tables: &BlockTables) -> Result<Written> {
     let (samples, rows, span) = samples.finish()?;
     let files = [
         samples,
@@ -83,7 +83,7 @@ pub(crate) fn read_series(file: Vec<u8>, budget: &Budget, loan: &mut Loan) -> Re
 
 /// Reads all tables of a block except the samples; `files` are stacks, locations and series. The memory that they take
 /// is added to the loan.
-pub(crate) fn read_tables(files: [Vec<u8>; 3], budget: &Budget, loan: &mut Loan) -> Result<Tables> {
+pub(crate) fn read_tables(files: [Vec<u8>; 3], budget: &Budget, loan: &mut Loan) -> Result<BlockTables> {
     let [stacks, locations, series] = files;
     let series = read_series(series, budget, loan)?;
     let (mut stacks, mut locations) = guarded(|| {
@@ -92,7 +92,7 @@ pub(crate) fn read_tables(files: [Vec<u8>; 3], budget: &Budget, loan: &mut Loan)
     })?;
     sort(&mut stacks);
     sort(&mut locations);
-    let tables = Tables { series, stacks, locations, samples: Vec::new() };
+    let tables = BlockTables { series, stacks, locations, samples: Vec::new() };
     let is_whole = |list: &[u128]| list.iter().all(|&location| tables.location(location).is_some());
     if tables.stacks.iter().all(|(_, list)| is_whole(list)) { Ok(tables) } else { Err(misfit()) }
 }
@@ -125,11 +125,11 @@ fn stacks_of(mut columns: impl Iterator<Item = Column>) -> Result<Vec<(u128, Vec
     Ok(hashes.into_iter().zip(lists).collect())
 }
 
-fn location_columns(locations: &[(u128, Location)]) -> Vec<Column> {
+fn location_columns(locations: &[(u128, CodeLocation)]) -> Vec<Column> {
     let frames = || locations.iter().flat_map(|(_, location)| &location.frames);
     let lists =
         |values: Values| Column::lists(locations.iter().map(|(_, location)| location.frames.len()), values);
-    let texts = |text: fn(&Frame) -> &String| {
+    let texts = |text: fn(&BlockFrame) -> &String| {
         lists(Values::Text(frames().map(|frame| text(frame).clone()).collect()))
     };
     vec![
@@ -144,7 +144,7 @@ fn location_columns(locations: &[(u128, Location)]) -> Vec<Column> {
     ]
 }
 
-fn locations_of(mut columns: impl Iterator<Item = Column>) -> Result<Vec<(u128, Location)>> {
+fn locations_of(mut columns: impl Iterator<Item = Column>) -> Result<Vec<(u128, CodeLocation)>> {
     let hashes = next(&mut columns)?.into_hashes()?;
     let (build_ids, mappings) = (next(&mut columns)?.into_texts()?, next(&mut columns)?.into_texts()?);
     let offsets = next(&mut columns)?.into_ints()?;
@@ -156,10 +156,10 @@ fn locations_of(mut columns: impl Iterator<Item = Column>) -> Result<Vec<(u128, 
     same_length(&[hashes.len(), build_ids.len(), mappings.len(), offsets.len(), lengths.len()])?;
     let names = functions.into_iter().zip(system_names).zip(files.into_iter().zip(lines));
     let frames =
-        names.map(|((function, system_name), (file, line))| Frame { function, system_name, file, line });
+        names.map(|((function, system_name), (file, line))| BlockFrame { function, system_name, file, line });
     let frames = cut(&lengths, frames.collect())?;
     let places = build_ids.into_iter().zip(mappings).zip(offsets).zip(frames);
-    let locations = places.map(|(((build_id, mapping), offset), frames)| Location {
+    let locations = places.map(|(((build_id, mapping), offset), frames)| CodeLocation {
         build_id,
         mapping,
         offset: offset as u64,
@@ -220,25 +220,29 @@ fn series_of(mut columns: impl Iterator<Item = Column>) -> Result<Vec<(u128, Ser
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::block::{Block, Row};
+    use crate::block::{Block, SampleRow};
     use flamelet_profile::{ErrorKind, Limits};
 
-    fn example() -> Tables {
-        let frame = |function: &str| Frame {
+    fn example() -> BlockTables {
+        let frame = |function: &str| BlockFrame {
             function: function.into(),
             file: "a.rs".into(),
             line: 7,
-            ..Frame::default()
+            ..BlockFrame::default()
         };
-        let location =
-            |offset, frames| Location { build_id: "ab01".into(), mapping: "/bin/a".into(), offset, frames };
+        let location = |offset, frames| CodeLocation {
+            build_id: "ab01".into(),
+            mapping: "/bin/a".into(),
+            offset,
+            frames,
+        };
         let locations = [location(16, vec![frame("inlined"), frame("main")]), location(u64::MAX, Vec::new())];
         let [first, second] = locations.map(|location| (location.hash(), location));
         let labels = vec![("region".to_owned(), "eu".to_owned()), ("zone".to_owned(), "ü\"'".to_owned())];
         let series =
             Series { service: "shop".into(), name: "process_cpu".into(), labels, ..Series::default() };
         let plain = Series { labels: Vec::new(), ..series.clone() };
-        let row = |series: &Series, stack, value, trace: Option<&str>| Row {
+        let row = |series: &Series, stack, value, trace: Option<&str>| SampleRow {
             series: series.hash(),
             time: 1_794_706_806_000_001_000,
             duration: 10,
@@ -248,7 +252,7 @@ mod tests {
             trace: trace.map(Into::into),
             span: None,
         };
-        let mut tables = Tables {
+        let mut tables = BlockTables {
             samples: vec![
                 row(&series, 1, i64::MAX, Some("00ff")),
                 row(&series, 2, -3, None),
@@ -264,14 +268,14 @@ mod tests {
     }
 
     /// Reads everything.
-    fn read_back(files: [Vec<u8>; 4]) -> Result<Tables> {
+    fn read_back(files: [Vec<u8>; 4]) -> Result<BlockTables> {
         let budget = Budget::new(Limits::SERVICE);
         let mut block = Block::open(files, true, &budget)?;
         let (mut loan, mut samples) = (budget.lend(0)?, Vec::new());
         loop {
             let rows = block.next(2, &|_, _| true, &budget, &mut loan)?;
             if rows.is_empty() {
-                return Ok(Tables { samples, ..block.tables });
+                return Ok(BlockTables { samples, ..block.tables });
             }
             samples.extend(rows);
         }
@@ -281,7 +285,7 @@ mod tests {
     fn tables_are_read_as_they_were_written() {
         let tables = example();
         assert_eq!(read_back(write(&tables).expect("written").files).expect("read"), tables);
-        let empty = Tables::default();
+        let empty = BlockTables::default();
         assert_eq!(read_back(write(&empty).expect("written").files).expect("read"), empty);
     }
 

@@ -6,29 +6,29 @@ use std::collections::{BinaryHeap, VecDeque};
 use flamelet_profile::budget::Loan;
 use flamelet_profile::{Budget, Error, ErrorKind, Result};
 
-use super::build::Builder;
+use super::build::BlockBuilder;
 use super::files::{Written, write_with};
 use super::samples::SampleWriter;
 use super::stream::Block;
-use super::tables::{Row, Tables};
+use super::tables::{BlockTables, SampleRow};
 
 /// Rows of each block that are in memory.
 const ROWS: usize = 4096;
 
 /// Decides which rows of a block are taken.
-pub(crate) type Keeps<'a> = Box<dyn Fn(&Row) -> bool + 'a>;
+pub(crate) type Keeps<'a> = Box<dyn Fn(&SampleRow) -> bool + 'a>;
 
 /// A block whose rows are taken one by one.
-struct Source<'a> {
+struct JoinedBlock<'a> {
     block: Block,
     keeps: Keeps<'a>,
-    rows: VecDeque<Row>,
+    rows: VecDeque<SampleRow>,
     loan: Loan,
 }
 
 /// The next row of a source; the least is the greatest, for the heap.
 struct Head {
-    row: Row,
+    row: SampleRow,
     source: usize,
 }
 
@@ -58,14 +58,14 @@ pub(crate) fn join<'a>(
     blocks: impl Iterator<Item = Result<(Block, Keeps<'a>)>>,
     most: usize,
     budget: &Budget,
-) -> Result<(Written, Tables)> {
-    let mut builder = Builder::new(budget);
-    let mut sources: Vec<Source<'a>> = Vec::new();
+) -> Result<(Written, BlockTables)> {
+    let mut builder = BlockBuilder::new(budget);
+    let mut sources: Vec<JoinedBlock<'a>> = Vec::new();
     for opened in blocks {
         let (mut block, keeps) = opened?;
         let (tables, _loan) = block.take_tables(budget)?;
         builder.merge(tables)?;
-        sources.push(Source { block, keeps, rows: VecDeque::new(), loan: budget.lend(0)? });
+        sources.push(JoinedBlock { block, keeps, rows: VecDeque::new(), loan: budget.lend(0)? });
     }
     let tables = builder.finish();
     let _waiting = budget.lend(SampleWriter::MEMORY)?;
@@ -87,8 +87,8 @@ pub(crate) fn join<'a>(
     Ok((write_with(writer, &tables)?, tables))
 }
 
-impl Source<'_> {
-    fn next(&mut self, budget: &Budget) -> Result<Option<Row>> {
+impl JoinedBlock<'_> {
+    fn next(&mut self, budget: &Budget) -> Result<Option<SampleRow>> {
         loop {
             if let Some(row) = self.rows.pop_front() {
                 return Ok(Some(row));

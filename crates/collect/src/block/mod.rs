@@ -22,8 +22,8 @@ pub(crate) const MEMORY: Limits = Limits::of_memory(160 << 20);
 /// The memory for making one block of several.
 pub(crate) const JOINING: Limits = Limits::of_memory(256 << 20);
 
-pub(crate) use build::{Builder, cost};
+pub(crate) use build::{BlockBuilder, cost};
 pub(crate) use files::{NAMES, Written, read_series, write};
 pub(crate) use join::{Keeps, join};
 pub(crate) use stream::Block;
-pub(crate) use tables::{Location, Row, Tables};
+pub(crate) use tables::{BlockTables, CodeLocation, SampleRow};

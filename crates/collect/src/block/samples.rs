@@ -7,7 +7,7 @@ use flamelet_profile::{Budget, Result};
 
 use super::columns::{self, Column, next, same_length};
 use super::damaged::guarded;
-use super::tables::Row;
+use super::tables::SampleRow;
 
 /// Times are stored in microseconds, which every engine reads.
 const MICROSECOND: i64 = 1000;
@@ -37,12 +37,12 @@ pub(crate) struct SampleWriter {
     writer: columns::Writer,
     rows: usize,
     span: Option<(i64, i64)>,
-    waiting: Vec<Row>,
+    waiting: Vec<SampleRow>,
 }
 
 impl SampleWriter {
     /// What rows take that are not written yet.
-    pub(crate) const MEMORY: usize = 4 * GROUP * size_of::<Row>();
+    pub(crate) const MEMORY: usize = 4 * GROUP * size_of::<SampleRow>();
 
     pub(crate) fn new() -> Result<Self> {
         let writer = columns::Writer::new(SAMPLES)?;
@@ -50,7 +50,7 @@ impl SampleWriter {
     }
 
     /// Adds the next row; one that is equal except for its value is added to the row before.
-    pub(crate) fn push(&mut self, row: Row) -> Result<()> {
+    pub(crate) fn push(&mut self, row: SampleRow) -> Result<()> {
         if let Some(last) = self.waiting.last_mut().filter(|last| last.key() == row.key()) {
             last.value = last.value.saturating_add(row.value);
             return Ok(());
@@ -63,7 +63,7 @@ impl SampleWriter {
     }
 
     /// Adds all rows of a table.
-    pub(crate) fn extend(&mut self, rows: &[Row]) -> Result<()> {
+    pub(crate) fn extend(&mut self, rows: &[SampleRow]) -> Result<()> {
         rows.chunks(GROUP).try_for_each(|rows| self.write(rows))
     }
 
@@ -92,7 +92,7 @@ impl SampleWriter {
     }
 
     /// Writes rows, which are one group.
-    fn write(&mut self, rows: &[Row]) -> Result<()> {
+    fn write(&mut self, rows: &[SampleRow]) -> Result<()> {
         for row in rows {
             let (first, last) = self.span.unwrap_or((row.time, row.time));
             self.span = Some((first.min(row.time), last.max(row.time)));
@@ -103,7 +103,7 @@ impl SampleWriter {
 }
 
 /// The samples of a block, which are read a number of rows at a time.
-pub(crate) struct SampleReader {
+pub(crate) struct BlockSampleReader {
     file: columns::File,
     has_profiles: bool,
     /// The next group.
@@ -111,7 +111,7 @@ pub(crate) struct SampleReader {
     open: Option<columns::GroupReader>,
 }
 
-impl SampleReader {
+impl BlockSampleReader {
     /// Opens the samples; those of the first format have no profiles.
     pub(crate) fn open(file: Vec<u8>, has_profiles: bool) -> Result<Self> {
         let first_format = || SAMPLES.replace(PROFILE, "");
@@ -130,7 +130,7 @@ impl SampleReader {
         is_wanted: &dyn Fn((u128, u128), (i64, i64)) -> bool,
         budget: &Budget,
         loan: &mut Loan,
-    ) -> Result<Vec<Row>> {
+    ) -> Result<Vec<SampleRow>> {
         guarded(|| {
             loop {
                 if self.open.is_none() && !self.open_next(is_wanted, budget)? {
@@ -141,7 +141,7 @@ impl SampleReader {
                 let mut columns = budget.lend(0)?;
                 let read = group.next(most, &mut columns)?;
                 let rows = read.first().map_or(0, Column::len);
-                loan.add(rows * size_of::<Row>())?;
+                loan.add(rows * size_of::<SampleRow>())?;
                 let rows = samples_of(read.into_iter(), self.has_profiles)?;
                 loan.add(rows.iter().map(|row| id_bytes(&row.trace) + id_bytes(&row.span)).sum())?;
                 budget.work(rows.len())?;
@@ -179,7 +179,7 @@ fn id_bytes(id: &Option<Arc<str>>) -> usize {
     id.as_ref().map_or(0, |id| (id.len() + 32) / Arc::strong_count(id).max(1) + 1)
 }
 
-fn sample_columns(rows: &[Row]) -> Vec<Column> {
+fn sample_columns(rows: &[SampleRow]) -> Vec<Column> {
     vec![
         Column::hashes(rows.iter().map(|row| row.series)),
         Column::ints(rows.iter().map(|row| row.time.div_euclid(MICROSECOND))),
@@ -192,7 +192,7 @@ fn sample_columns(rows: &[Row]) -> Vec<Column> {
     ]
 }
 
-fn samples_of(mut columns: impl Iterator<Item = Column>, has_profiles: bool) -> Result<Vec<Row>> {
+fn samples_of(mut columns: impl Iterator<Item = Column>, has_profiles: bool) -> Result<Vec<SampleRow>> {
     let series = next(&mut columns)?.into_hashes()?;
     let (times, durations) = (next(&mut columns)?.into_ints()?, next(&mut columns)?.into_ints()?);
     let stacks = next(&mut columns)?.into_hashes()?;
@@ -216,7 +216,7 @@ fn samples_of(mut columns: impl Iterator<Item = Column>, has_profiles: bool) -> 
     let ids = traces.into_iter().zip(spans).zip(profiles);
     let numbers = times.into_iter().zip(durations).zip(values);
     let rows = series.into_iter().zip(stacks).zip(numbers).zip(ids).map(
-        |(((series, stack), ((time, duration), value)), ((trace, span), profile))| Row {
+        |(((series, stack), ((time, duration), value)), ((trace, span), profile))| SampleRow {
             series,
             time: time.saturating_mul(MICROSECOND),
             duration,
@@ -233,17 +233,17 @@ fn samples_of(mut columns: impl Iterator<Item = Column>, has_profiles: bool) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::block::{Block, Tables, write};
+    use crate::block::{Block, BlockTables, write};
     use crate::series::Series;
     use flamelet_profile::{ErrorKind, Limits};
 
-    fn example(rows: Vec<Row>) -> Tables {
+    fn example(rows: Vec<SampleRow>) -> BlockTables {
         let series = (0..4).map(|hash| (hash, Series::default())).collect();
-        Tables { samples: rows, stacks: vec![(1, Vec::new())], series, ..Tables::default() }
+        BlockTables { samples: rows, stacks: vec![(1, Vec::new())], series, ..BlockTables::default() }
     }
 
-    fn row(series: u128, time: i64) -> Row {
-        Row { series, time, stack: 1, value: 1, profile: 7, ..Row::default() }
+    fn row(series: u128, time: i64) -> SampleRow {
+        SampleRow { series, time, stack: 1, value: 1, profile: 7, ..SampleRow::default() }
     }
 
     #[test]

@@ -7,8 +7,8 @@ use flamelet_profile::{Budget, Result};
 use rustc_hash::FxBuildHasher;
 
 use super::files::{misfit, read_tables};
-use super::samples::SampleReader;
-use super::tables::{Row, Tables};
+use super::samples::BlockSampleReader;
+use super::tables::{BlockTables, SampleRow};
 
 /// Rows of one series and moment are kept together up to this number.
 const TOGETHER: usize = 65_536;
@@ -19,14 +19,14 @@ pub(crate) type WantsGroup<'a> = dyn Fn((u128, u128), (i64, i64)) -> bool + 'a;
 /// A block that is being read.
 pub(crate) struct Block {
     /// All tables except the samples.
-    pub(crate) tables: Tables,
+    pub(crate) tables: BlockTables,
     tables_loan: Loan,
     /// What rows may refer to.
     series: HashSet<u128, FxBuildHasher>,
     stacks: HashSet<u128, FxBuildHasher>,
-    samples: SampleReader,
+    samples: BlockSampleReader,
     /// Rows that come with the next ones.
-    rest: Vec<Row>,
+    rest: Vec<SampleRow>,
     rest_loan: Loan,
     is_over: bool,
     _loan: Loan,
@@ -48,7 +48,7 @@ impl Block {
             stacks: tables.stacks.iter().map(|(hash, _)| *hash).collect(),
             tables,
             tables_loan,
-            samples: SampleReader::open(samples, has_profiles)?,
+            samples: BlockSampleReader::open(samples, has_profiles)?,
             rest: Vec::new(),
             rest_loan: budget.lend(0)?,
             is_over: false,
@@ -57,7 +57,7 @@ impl Block {
     }
 
     /// Takes the tables out, with what is charged for them.
-    pub(crate) fn take_tables(&mut self, budget: &Budget) -> Result<(Tables, Loan)> {
+    pub(crate) fn take_tables(&mut self, budget: &Budget) -> Result<(BlockTables, Loan)> {
         let loan = std::mem::replace(&mut self.tables_loan, budget.lend(0)?);
         Ok((std::mem::take(&mut self.tables), loan))
     }
@@ -70,7 +70,7 @@ impl Block {
         wants_group: &WantsGroup<'_>,
         budget: &Budget,
         loan: &mut Loan,
-    ) -> Result<Vec<Row>> {
+    ) -> Result<Vec<SampleRow>> {
         loan.add(size_of_val(&*self.rest))?;
         let mut rows = std::mem::take(&mut self.rest);
         self.rest_loan = budget.lend(0)?;
@@ -80,7 +80,7 @@ impl Block {
             self.check(&more)?;
             rows.extend(more);
             let last = rows.last().map(|row| (row.series, row.time));
-            let is_of_last = |row: &Row| Some((row.series, row.time)) == last;
+            let is_of_last = |row: &SampleRow| Some((row.series, row.time)) == last;
             let whole = rows.iter().rposition(|row| !is_of_last(row)).map_or(0, |at| at + 1);
             if self.is_over || rows.len() - whole > TOGETHER {
                 break;
@@ -95,7 +95,7 @@ impl Block {
     }
 
     /// Refuses rows that refer to rows that are not there.
-    fn check(&self, rows: &[Row]) -> Result<()> {
+    fn check(&self, rows: &[SampleRow]) -> Result<()> {
         let is_whole =
             rows.iter().all(|row| self.series.contains(&row.series) && self.stacks.contains(&row.stack));
         if is_whole { Ok(()) } else { Err(misfit()) }

@@ -6,17 +6,17 @@ use crate::series::{Series, hash_texts};
 
 /// The tables of a block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tables {
+pub(crate) struct BlockTables {
     /// By their hashes, sorted, as the others are.
     pub(crate) series: Vec<(u128, Series)>,
     /// By their hashes, each with its locations, leaf first.
     pub(crate) stacks: Vec<(u128, Vec<u128>)>,
-    pub(crate) locations: Vec<(u128, Location)>,
+    pub(crate) locations: Vec<(u128, CodeLocation)>,
     /// Sorted by series, time, profile and stack.
-    pub(crate) samples: Vec<Row>,
+    pub(crate) samples: Vec<SampleRow>,
 }
 
-impl Tables {
+impl BlockTables {
     /// Returns a series; like the other tables, they are sorted.
     pub(crate) fn series(&self, hash: u128) -> Option<&Series> {
         find(&self.series, hash)
@@ -27,7 +27,7 @@ impl Tables {
         find(&self.stacks, hash)
     }
 
-    pub(crate) fn location(&self, hash: u128) -> Option<&Location> {
+    pub(crate) fn location(&self, hash: u128) -> Option<&CodeLocation> {
         find(&self.locations, hash)
     }
 }
@@ -39,26 +39,26 @@ fn find<T>(table: &[(u128, T)], hash: u128) -> Option<&T> {
 
 /// A place in code: where it is, and the functions there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Location {
+pub(crate) struct CodeLocation {
     pub(crate) build_id: String,
     /// The file that the code was mapped from.
     pub(crate) mapping: String,
     /// The offset in that file, or the address without one.
     pub(crate) offset: u64,
     /// Innermost first: several where functions are inlined, none if the names are not known.
-    pub(crate) frames: Vec<Frame>,
+    pub(crate) frames: Vec<BlockFrame>,
 }
 
 /// A function at a location.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Frame {
+pub(crate) struct BlockFrame {
     pub(crate) function: String,
     pub(crate) system_name: String,
     pub(crate) file: String,
     pub(crate) line: i64,
 }
 
-impl Location {
+impl CodeLocation {
     /// Returns what identifies the location on any machine: all that is known about it.
     pub(crate) fn hash(&self) -> u128 {
         let offset = self.offset.to_le_bytes();
@@ -72,7 +72,7 @@ impl Location {
 
 /// How much of one series was observed on one stack, in one profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Row {
+pub(crate) struct SampleRow {
     pub(crate) series: u128,
     /// When the profile begins, in nanoseconds since 1970, and how long it is.
     pub(crate) time: i64,
@@ -86,7 +86,7 @@ pub(crate) struct Row {
     pub(crate) span: Option<Arc<str>>,
 }
 
-impl Row {
+impl SampleRow {
     /// Returns what rows are sorted by; rows that agree in it are one.
     pub(crate) fn key(&self) -> impl Ord + '_ {
         (self.series, self.time, self.duration, self.profile, self.stack, &self.trace, &self.span)

@@ -2,13 +2,13 @@
 
 use crate::client::{Authorization, Client, Secret};
 use crate::outside::Tls;
-use crate::yaml::{Node, Read, entries, flag, text};
+use crate::yaml::{Read, YamlNode, entries, flag, text};
 
 /// The keys that [`read`] knows.
 pub(super) const KEYS: [&str; 3] = ["authorization", "basic_auth", "tls_config"];
 
 /// Reads the value of one of [`KEYS`] into a client.
-pub(super) fn read(key: &str, value: &Node, client: &mut Client) -> Read<()> {
+pub(super) fn read(key: &str, value: &YamlNode, client: &mut Client) -> Read<()> {
     if key == "tls_config" {
         client.tls = tls(value)?;
         return Ok(());
@@ -20,7 +20,7 @@ pub(super) fn read(key: &str, value: &Node, client: &mut Client) -> Read<()> {
     Ok(())
 }
 
-fn authorization(node: &Node) -> Read<Authorization> {
+fn authorization(node: &YamlNode) -> Read<Authorization> {
     let (mut scheme, mut secrets) = ("Bearer", Vec::new());
     for (key, value) in entries(node, &["type", "credentials", "credentials_file"])? {
         match key {
@@ -41,7 +41,7 @@ fn authorization(node: &Node) -> Read<Authorization> {
     Ok(Authorization::Credentials { scheme: scheme.to_owned(), secret })
 }
 
-fn basic(node: &Node) -> Read<Authorization> {
+fn basic(node: &YamlNode) -> Read<Authorization> {
     let (mut username, mut secrets) = (None, Vec::new());
     for (key, value) in entries(node, &["username", "password", "password_file"])? {
         match key {
@@ -54,14 +54,14 @@ fn basic(node: &Node) -> Read<Authorization> {
     Ok(Authorization::Basic { username, password: only(node, secrets, "password or password_file")? })
 }
 
-fn only(node: &Node, mut secrets: Vec<Secret>, keys: &str) -> Read<Secret> {
+fn only(node: &YamlNode, mut secrets: Vec<Secret>, keys: &str) -> Read<Secret> {
     match (secrets.pop(), secrets.pop()) {
         (Some(secret), None) => Ok(secret),
         _ => Err(node.mistake(format!("write one of {keys}"))),
     }
 }
 
-fn tls(node: &Node) -> Read<Tls> {
+fn tls(node: &YamlNode) -> Read<Tls> {
     let mut tls = Tls::default();
     let keys = ["ca_file", "cert_file", "key_file", "server_name", "insecure_skip_verify"];
     for (key, value) in entries(node, &keys)? {

@@ -7,11 +7,11 @@ use super::relabel::rule;
 use super::{client, sources};
 use crate::client::Client;
 use crate::discover::target_group;
-use crate::job::Job;
+use crate::job::ScrapeJob;
 use crate::labels::{self, ADDRESS, LabelSet, PARAM, PATH_PREFIX, SCHEME, get, set};
 use crate::series::check_service;
 use crate::url::is_path;
-use crate::yaml::{Node, Read, duration, entries, list, map, text};
+use crate::yaml::{Read, YamlNode, duration, entries, list, map, text};
 
 const INTERVAL: Duration = Duration::from_secs(10);
 
@@ -27,8 +27,8 @@ const KEYS: [&str; 9] = [
     "static_configs",
 ];
 
-pub(super) fn job(node: &Node) -> Read<Job> {
-    let mut job = Job::new(name(node)?, INTERVAL);
+pub(super) fn job(node: &YamlNode) -> Read<ScrapeJob> {
+    let mut job = ScrapeJob::new(name(node)?, INTERVAL);
     let mut client = Client::default();
     let mut has_targets = false;
     for (key, value) in entries(node, &[&KEYS[..], &sources::KEYS, &client::KEYS].concat())? {
@@ -59,7 +59,7 @@ pub(super) fn job(node: &Node) -> Read<Job> {
     Ok(job)
 }
 
-fn name(node: &Node) -> Read<&str> {
+fn name(node: &YamlNode) -> Read<&str> {
     let given = map(node)?.iter().find(|(key, _)| text(key) == Ok("job_name"));
     let (_, value) = given.ok_or_else(|| node.mistake("job_name is missing"))?;
     let name = text(value)?;
@@ -67,7 +67,7 @@ fn name(node: &Node) -> Read<&str> {
     Ok(name)
 }
 
-fn profile(node: &Node) -> Read<String> {
+fn profile(node: &YamlNode) -> Read<String> {
     let name = text(node)?;
     let is_good =
         !name.is_empty() && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
@@ -78,14 +78,14 @@ fn profile(node: &Node) -> Read<String> {
     }
 }
 
-fn scheme(node: &Node) -> Read<&str> {
+fn scheme(node: &YamlNode) -> Read<&str> {
     match text(node)? {
         scheme @ ("http" | "https") => Ok(scheme),
         other => Err(node.mistake(format!("the scheme {other:?} is neither http nor https"))),
     }
 }
 
-fn path_prefix(node: &Node) -> Read<&str> {
+fn path_prefix(node: &YamlNode) -> Read<&str> {
     let prefix = text(node)?.trim_end_matches('/');
     if prefix.is_empty() || is_path(prefix) {
         Ok(prefix)
@@ -94,7 +94,7 @@ fn path_prefix(node: &Node) -> Read<&str> {
     }
 }
 
-fn params(node: &Node, defaults: &mut LabelSet) -> Read<()> {
+fn params(node: &YamlNode, defaults: &mut LabelSet) -> Read<()> {
     for (key, value) in map(node)? {
         let name = text(key)?;
         if name == "seconds" {
@@ -108,7 +108,7 @@ fn params(node: &Node, defaults: &mut LabelSet) -> Read<()> {
     Ok(())
 }
 
-fn static_group(node: &Node) -> Read<Vec<LabelSet>> {
+fn static_group(node: &YamlNode) -> Read<Vec<LabelSet>> {
     let group = target_group(node, check_address)?;
     let with_labels = |target: &String| {
         let mut labels = group.common();
@@ -118,7 +118,7 @@ fn static_group(node: &Node) -> Read<Vec<LabelSet>> {
     Ok(group.targets.iter().map(with_labels).collect())
 }
 
-fn check_address(node: &Node) -> Read<()> {
+fn check_address(node: &YamlNode) -> Read<()> {
     let given = text(node)?;
     let labels = labels::of_target(given);
     let (address, scheme) = (get(&labels, ADDRESS), get(&labels, SCHEME));

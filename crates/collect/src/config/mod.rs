@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::caps::Caps;
-use crate::job::Job;
+use crate::job::ScrapeJob;
 use crate::keep::Keep;
 use crate::yaml;
 
@@ -38,7 +38,7 @@ pub struct Config {
     /// `limits`: what is accepted.
     pub limits: Caps,
     /// `scrape_configs`: the services to take profiles of.
-    pub jobs: Vec<Job>,
+    pub jobs: Vec<ScrapeJob>,
 }
 
 impl Config {

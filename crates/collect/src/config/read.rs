@@ -6,9 +6,9 @@ use super::Config;
 use super::job::job;
 use crate::caps::Caps;
 use crate::keep::Keep;
-use crate::yaml::{Node, Read, Value, count, duration, entries, list, size, text};
+use crate::yaml::{Read, YamlNode, YamlValue, count, duration, entries, list, size, text};
 
-pub(super) fn config(node: &Node) -> Read<Config> {
+pub(super) fn config(node: &YamlNode) -> Read<Config> {
     let mut config = Config::default();
     let keys = [
         "listen",
@@ -37,7 +37,7 @@ pub(super) fn config(node: &Node) -> Read<Config> {
     Ok(config)
 }
 
-fn flag(node: &Node) -> Read<bool> {
+fn flag(node: &YamlNode) -> Read<bool> {
     match text(node)? {
         "true" => Ok(true),
         "false" => Ok(false),
@@ -46,8 +46,8 @@ fn flag(node: &Node) -> Read<bool> {
 }
 
 /// Reads one length of time for all services, or a list by services.
-fn keep(node: &Node) -> Read<(Option<Duration>, Vec<Keep>)> {
-    let Value::List(items) = &node.value else { return Ok((Some(duration(node)?), Vec::new())) };
+fn keep(node: &YamlNode) -> Read<(Option<Duration>, Vec<Keep>)> {
+    let YamlValue::List(items) = &node.value else { return Ok((Some(duration(node)?), Vec::new())) };
     let Some(last) = items.len().checked_sub(1) else { return Err(node.mistake("the list is empty")) };
     let (mut all, mut some) = (None, Vec::new());
     for (at, item) in items.iter().enumerate() {
@@ -71,7 +71,7 @@ fn keep(node: &Node) -> Read<(Option<Duration>, Vec<Keep>)> {
     Ok((all, some))
 }
 
-fn limits(node: &Node) -> Read<Caps> {
+fn limits(node: &YamlNode) -> Read<Caps> {
     let mut caps = Caps::default();
     let keys = ["body", "profile", "samples", "labels", "label_name", "label_value", "series", "services"];
     for (key, value) in entries(node, &keys)? {
@@ -91,6 +91,6 @@ fn limits(node: &Node) -> Read<Caps> {
     Ok(caps)
 }
 
-fn bytes(node: &Node) -> Read<usize> {
+fn bytes(node: &YamlNode) -> Read<usize> {
     usize::try_from(size(node)?).map_err(|_| node.mistake("the size is too large"))
 }

@@ -2,12 +2,12 @@
 
 use crate::labels::is_name;
 use crate::relabel::{ACTIONS, Action, Pattern, Rule, is_target};
-use crate::yaml::{Node, Read, count, entries, list, text};
+use crate::yaml::{Read, YamlNode, count, entries, list, text};
 
 const KEYS: [&str; 7] =
     ["action", "source_labels", "separator", "regex", "target_label", "replacement", "modulus"];
 
-pub(super) fn rule(node: &Node) -> Read<Rule> {
+pub(super) fn rule(node: &YamlNode) -> Read<Rule> {
     let mut rule = Rule::new().map_err(|message| node.mistake(message))?;
     let given = entries(node, &KEYS)?;
     for (key, value) in &given {
@@ -27,7 +27,7 @@ pub(super) fn rule(node: &Node) -> Read<Rule> {
     Ok(rule)
 }
 
-fn action(node: &Node) -> Read<Action> {
+fn action(node: &YamlNode) -> Read<Action> {
     let name = text(node)?.to_lowercase();
     let found = ACTIONS.iter().find(|(known, _)| *known == name);
     let known = || ACTIONS.map(|(known, _)| known).join(", ");
@@ -36,7 +36,7 @@ fn action(node: &Node) -> Read<Action> {
         .ok_or_else(|| node.mistake(format!("unknown action {name:?}; known are {}", known())))
 }
 
-fn label(node: &Node) -> Read<String> {
+fn label(node: &YamlNode) -> Read<String> {
     let name = text(node)?;
     if is_name(name) {
         Ok(name.to_owned())
@@ -45,11 +45,11 @@ fn label(node: &Node) -> Read<String> {
     }
 }
 
-fn pattern(node: &Node) -> Read<Pattern> {
+fn pattern(node: &YamlNode) -> Read<Pattern> {
     Pattern::new(text(node)?).map_err(|message| node.mistake(format!("not a regular expression: {message}")))
 }
 
-fn check(node: &Node, given: &[(&str, &Node)], rule: &Rule) -> Read<()> {
+fn check(node: &YamlNode, given: &[(&str, &YamlNode)], rule: &Rule) -> Read<()> {
     let place = |name: &str| given.iter().find(|(key, _)| *key == name).map_or(node, |(_, value)| value);
     let name = ACTIONS.iter().find(|(_, action)| *action == rule.action).map_or("", |(name, _)| name);
     let allowed: &[&str] = match rule.action {

@@ -5,16 +5,18 @@ use std::time::Duration;
 
 use super::client;
 use crate::client::Client;
-use crate::discover::{Dns, Family, Files, Http, Kind, Kubernetes, Records, Server, Source};
+use crate::discover::{
+    ApiServer, Dns, DnsRecords, Family, Files, Http, Kubernetes, SourceKind, TargetSource,
+};
 use crate::labels::is_address;
-use crate::yaml::{Node, Read, count, duration, entries, flag, list, text};
+use crate::yaml::{Read, YamlNode, count, duration, entries, flag, list, text};
 
 /// The keys that [`read`] knows.
 pub(super) const KEYS: [&str; 4] =
     ["file_sd_configs", "http_sd_configs", "dns_sd_configs", "kubernetes_sd_configs"];
 
 /// Reads the value of one of [`KEYS`].
-pub(super) fn read(key: &str, value: &Node) -> Read<Vec<Source>> {
+pub(super) fn read(key: &str, value: &YamlNode) -> Read<Vec<TargetSource>> {
     let one = match key {
         "file_sd_configs" => files,
         "http_sd_configs" => http,
@@ -24,7 +26,7 @@ pub(super) fn read(key: &str, value: &Node) -> Read<Vec<Source>> {
     list(value)?.iter().map(one).collect()
 }
 
-fn files(node: &Node) -> Read<Source> {
+fn files(node: &YamlNode) -> Read<TargetSource> {
     let (mut patterns, mut refresh) = (Vec::new(), Duration::from_secs(300));
     for (key, value) in entries(node, &["files", "refresh_interval"])? {
         match key {
@@ -45,10 +47,10 @@ fn files(node: &Node) -> Read<Source> {
     if patterns.is_empty() {
         return Err(node.mistake("files is missing"));
     }
-    Ok(Source { kind: Kind::Files(Files { patterns }), refresh })
+    Ok(TargetSource { kind: SourceKind::Files(Files { patterns }), refresh })
 }
 
-fn http(node: &Node) -> Read<Source> {
+fn http(node: &YamlNode) -> Read<TargetSource> {
     let (mut url, mut client, mut refresh) = (None, Client::default(), Duration::from_secs(60));
     for (key, value) in entries(node, &[&["url", "refresh_interval"][..], &client::KEYS].concat())? {
         match key {
@@ -58,10 +60,10 @@ fn http(node: &Node) -> Read<Source> {
         }
     }
     let url = url.ok_or_else(|| node.mistake("url is missing"))?;
-    Ok(Source { kind: Kind::Http(Http { url, client: Arc::new(client) }), refresh })
+    Ok(TargetSource { kind: SourceKind::Http(Http { url, client: Arc::new(client) }), refresh })
 }
 
-fn server_url(node: &Node) -> Read<&str> {
+fn server_url(node: &YamlNode) -> Read<&str> {
     let url = text(node)?;
     let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://")).unwrap_or_default();
     let authority = rest.split(['/', '?']).next().unwrap_or_default();
@@ -75,7 +77,7 @@ fn server_url(node: &Node) -> Read<&str> {
     }
 }
 
-fn dns(node: &Node) -> Read<Source> {
+fn dns(node: &YamlNode) -> Read<TargetSource> {
     let (mut names, mut family, mut port) = (Vec::new(), None, None);
     let mut refresh = Duration::from_secs(30);
     for (key, value) in entries(node, &["names", "type", "port", "refresh_interval"])? {
@@ -93,14 +95,14 @@ fn dns(node: &Node) -> Read<Source> {
         return Err(node.mistake("names is missing"));
     }
     let records = match (family, port) {
-        (None, _) => Records::Srv,
-        (Some(family), Some(port)) => Records::Addresses(family, port),
+        (None, _) => DnsRecords::Srv,
+        (Some(family), Some(port)) => DnsRecords::Addresses(family, port),
         (Some(_), None) => return Err(node.mistake("port is missing; only SRV records have one")),
     };
-    Ok(Source { kind: Kind::Dns(Dns { names, records }), refresh })
+    Ok(TargetSource { kind: SourceKind::Dns(Dns { names, records }), refresh })
 }
 
-fn host(node: &Node) -> Read<String> {
+fn host(node: &YamlNode) -> Read<String> {
     let name = text(node)?;
     if is_address(name) && !name.contains([':', '[']) {
         Ok(name.to_owned())
@@ -110,7 +112,7 @@ fn host(node: &Node) -> Read<String> {
 }
 
 /// Returns which addresses are looked up; `None` for SRV records.
-fn record_type(node: &Node) -> Read<Option<Family>> {
+fn record_type(node: &YamlNode) -> Read<Option<Family>> {
     match text(node)?.to_ascii_uppercase().as_str() {
         "A" => Ok(Some(Family::V4)),
         "AAAA" => Ok(Some(Family::V6)),
@@ -119,7 +121,7 @@ fn record_type(node: &Node) -> Read<Option<Family>> {
     }
 }
 
-fn kubernetes(node: &Node) -> Read<Source> {
+fn kubernetes(node: &YamlNode) -> Read<TargetSource> {
     let keys = ["role", "api_server", "namespaces", "selectors", "refresh_interval"];
     let (mut role, mut api, mut client, mut refresh) =
         (None, None, Client::default(), Duration::from_secs(30));
@@ -142,7 +144,7 @@ fn kubernetes(node: &Node) -> Read<Source> {
     }
     role.ok_or_else(|| node.mistake("role is missing; write role: pod"))?;
     match api {
-        Some(url) => kubernetes.server = Some(Server { url, client: Arc::new(client) }),
+        Some(url) => kubernetes.server = Some(ApiServer { url, client: Arc::new(client) }),
         None if client != Client::default() => {
             return Err(node.mistake(
                 "credentials and TLS need api_server; in a cluster they are the service account's",
@@ -150,17 +152,17 @@ fn kubernetes(node: &Node) -> Read<Source> {
         }
         None => {}
     }
-    Ok(Source { kind: Kind::Kubernetes(kubernetes), refresh })
+    Ok(TargetSource { kind: SourceKind::Kubernetes(kubernetes), refresh })
 }
 
-fn pod_role(node: &Node) -> Read<()> {
+fn pod_role(node: &YamlNode) -> Read<()> {
     match text(node)? {
         "pod" => Ok(()),
         other => Err(node.mistake(format!("the role {other:?} is not supported; write role: pod"))),
     }
 }
 
-fn namespaces(node: &Node, kubernetes: &mut Kubernetes) -> Read<()> {
+fn namespaces(node: &YamlNode, kubernetes: &mut Kubernetes) -> Read<()> {
     for (key, value) in entries(node, &["names", "own_namespace"])? {
         match key {
             "names" => kubernetes.namespaces = list(value)?.iter().map(host).collect::<Read<Vec<_>>>()?,
@@ -170,7 +172,7 @@ fn namespaces(node: &Node, kubernetes: &mut Kubernetes) -> Read<()> {
     Ok(())
 }
 
-fn selector(node: &Node, kubernetes: &mut Kubernetes) -> Read<()> {
+fn selector(node: &YamlNode, kubernetes: &mut Kubernetes) -> Read<()> {
     for (key, value) in entries(node, &["role", "label", "field"])? {
         match key {
             "role" => pod_role(value)?,

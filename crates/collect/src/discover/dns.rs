@@ -4,20 +4,20 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::net::IpAddr;
 
-use super::found::Found;
-use super::srv::{self, Record};
+use super::found::FoundTargets;
+use super::srv::{self, SrvRecord};
 use crate::labels::{ADDRESS, LabelSet, set};
 use crate::outside::Outside;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Dns {
     pub(crate) names: Vec<String>,
-    pub(crate) records: Records,
+    pub(crate) records: DnsRecords,
 }
 
 /// What is looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Records {
+pub(crate) enum DnsRecords {
     /// `type: SRV`.
     Srv,
     /// `type: A` or `AAAA`, with the port of all targets.
@@ -35,13 +35,13 @@ pub(crate) enum Family {
 
 impl Dns {
     pub(super) fn find(&self, outside: &dyn Outside) -> Result<Vec<LabelSet>, String> {
-        let mut found = Found::new();
+        let mut found = FoundTargets::new();
         for name in &self.names {
             match self.records {
-                Records::Addresses(family, port) => {
+                DnsRecords::Addresses(family, port) => {
                     add_addresses(name, &outside.resolve(name)?, (family, port), &mut found)?;
                 }
-                Records::Srv => {
+                DnsRecords::Srv => {
                     // An attacker who does not see the question cannot answer it.
                     let id = RandomState::new().build_hasher().finish() as u16;
                     let bytes = outside.ask_name_server(&srv::query(name, id)?)?;
@@ -64,7 +64,7 @@ fn add_addresses(
     name: &str,
     addresses: &[IpAddr],
     (family, port): (Family, u16),
-    found: &mut Found,
+    found: &mut FoundTargets,
 ) -> Result<(), String> {
     let mut addresses: Vec<IpAddr> = addresses.to_vec();
     addresses.retain(|address| address.is_ipv4() == (family == Family::V4));
@@ -78,8 +78,8 @@ fn add_addresses(
     Ok(())
 }
 
-fn add_records(name: &str, records: &[Record], found: &mut Found) -> Result<(), String> {
-    for Record { host, port } in records {
+fn add_records(name: &str, records: &[SrvRecord], found: &mut FoundTargets) -> Result<(), String> {
+    for SrvRecord { host, port } in records {
         let mut own = LabelSet::new();
         set(&mut own, ADDRESS, format!("{}:{port}", host.trim_end_matches('.')));
         set(&mut own, "__meta_dns_srv_record_target", host.as_str());
@@ -100,7 +100,7 @@ mod tests {
             .map(|text| text.parse().expect("an address"))
             .to_vec();
         let targets = |family: Family| {
-            let mut found = Found::new();
+            let mut found = FoundTargets::new();
             add_addresses("shop.local", &all, (family, 80), &mut found).expect("room");
             found.into_targets()
         };
@@ -114,8 +114,8 @@ mod tests {
     }
     #[test]
     fn hosts_of_records_become_targets() {
-        let records = [Record { host: "a.shop.local.".to_owned(), port: 80 }];
-        let mut found = Found::new();
+        let records = [SrvRecord { host: "a.shop.local.".to_owned(), port: 80 }];
+        let mut found = FoundTargets::new();
         add_records("_http._tcp.shop.local", &records, &mut found).expect("room");
         let targets = found.into_targets();
         let pairs: Vec<(&str, &str)> = targets[0].iter().map(|(name, value)| (&**name, &**value)).collect();

@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::found::Found;
+use super::found::FoundTargets;
 use super::groups::{self, Group};
 use crate::labels::LabelSet;
 
@@ -27,7 +27,7 @@ impl Files {
     }
 
     pub(super) fn find(&self) -> Result<Vec<LabelSet>, String> {
-        let mut found = Found::new();
+        let mut found = FoundTargets::new();
         for pattern in &self.patterns {
             for path in paths(pattern)? {
                 let name = path.display().to_string();

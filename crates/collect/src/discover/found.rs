@@ -11,12 +11,12 @@ const MAX_MEMORY: u64 = 64 << 20;
 /// Memory of a label without its texts.
 const LABEL: usize = 64;
 
-pub(super) struct Found {
+pub(super) struct FoundTargets {
     targets: Vec<LabelSet>,
     budget: Budget,
 }
 
-impl Found {
+impl FoundTargets {
     pub(super) fn new() -> Self {
         Self { targets: Vec::new(), budget: Budget::new(Limits::of_memory(MAX_MEMORY)) }
     }
@@ -49,7 +49,7 @@ mod tests {
     #[test]
     fn labels_that_are_copied_are_counted_each_time() {
         let common: LabelSet = [("a".to_owned(), "x".repeat(1 << 20))].into();
-        let mut found = Found::new();
+        let mut found = FoundTargets::new();
         let pushed = (0..1000).take_while(|_| found.push(&common, LabelSet::new()).is_ok()).count();
         assert!((32..=64).contains(&pushed), "{pushed}");
         assert_eq!(found.into_targets().len(), pushed);
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn targets_are_counted() {
-        let mut found = Found::new();
+        let mut found = FoundTargets::new();
         for _ in 0..MAX_TARGETS {
             found.push(&LabelSet::new(), LabelSet::new()).expect("room");
         }

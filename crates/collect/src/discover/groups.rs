@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::found::Found;
+use super::found::FoundTargets;
 use crate::labels::{LabelSet, is_name, of_target, set};
-use crate::yaml::{self, Node, Read, entries, list, map, text};
+use crate::yaml::{self, Read, YamlNode, entries, list, map, text};
 
 /// Targets with the same labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -42,8 +42,8 @@ pub(super) fn of_json(bytes: &[u8]) -> Result<Vec<Group>, String> {
 
 /// Reads the same in YAML; `name` is that of the file, for messages.
 pub(super) fn of_yaml(name: &str, text: &str) -> Result<Vec<Group>, String> {
-    let group = |node: &Node| target_group(node, |_| Ok(()));
-    let read = |node: Node| -> Read<Vec<Group>> { list(&node)?.iter().map(group).collect() };
+    let group = |node: &YamlNode| target_group(node, |_| Ok(()));
+    let read = |node: YamlNode| -> Read<Vec<Group>> { list(&node)?.iter().map(group).collect() };
     if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
         return Ok(Vec::new());
     }
@@ -51,7 +51,7 @@ pub(super) fn of_yaml(name: &str, text: &str) -> Result<Vec<Group>, String> {
 }
 
 /// Reads a group of `static_configs` or of a file, whose targets `check` may refuse.
-pub(crate) fn target_group(node: &Node, check: impl Fn(&Node) -> Read<()>) -> Read<Group> {
+pub(crate) fn target_group(node: &YamlNode, check: impl Fn(&YamlNode) -> Read<()>) -> Read<Group> {
     let mut group = Group::default();
     for (key, value) in entries(node, &["targets", "labels"])? {
         if key == "targets" {
@@ -78,7 +78,7 @@ fn not_a_label(name: &str) -> String {
 }
 
 /// Adds the targets of groups, each with the label `meta`, which says where it was found.
-pub(super) fn add(groups: Vec<Group>, meta: (&str, &str), found: &mut Found) -> Result<(), String> {
+pub(super) fn add(groups: Vec<Group>, meta: (&str, &str), found: &mut FoundTargets) -> Result<(), String> {
     for group in groups {
         let mut common = group.common();
         set(&mut common, meta.0, meta.1);
@@ -99,7 +99,7 @@ mod tests {
         let yaml = "# ours\n- targets: ['h:1', 'h:2']\n  labels:\n    region: eu\n- targets: []\n";
         let groups = of_json(json).expect("good");
         assert_eq!(groups, of_yaml("x.yml", yaml).expect("good"));
-        let mut found = Found::new();
+        let mut found = FoundTargets::new();
         add(groups, ("__meta_url", "http://x"), &mut found).expect("room");
         let targets = found.into_targets();
         assert_eq!(targets.len(), 2);

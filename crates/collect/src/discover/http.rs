@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::found::Found;
+use super::found::FoundTargets;
 use super::groups;
 use crate::client::Client;
 use crate::labels::LabelSet;
@@ -25,7 +25,7 @@ impl Http {
         let bytes = self.client.fetch(outside, &self.url, &headers, LIMITS)?;
         let shown = self.url.split('?').next().unwrap_or_default();
         let groups = groups::of_json(&bytes).map_err(|message| format!("{shown}: {message}"))?;
-        let mut found = Found::new();
+        let mut found = FoundTargets::new();
         groups::add(groups, ("__meta_url", shown), &mut found)?;
         Ok(found.into_targets())
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::found::Found;
+use super::found::FoundTargets;
 use crate::client::{Authorization, Client, Secret};
 use crate::labels::{ADDRESS, LabelSet, set};
 use crate::outside::{Outside, Tls};
@@ -26,7 +26,7 @@ const META: &str = "__meta_kubernetes_";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Kubernetes {
     /// `None`: that of the cluster we run in.
-    pub(crate) server: Option<Server>,
+    pub(crate) server: Option<ApiServer>,
     /// Empty: all of them.
     pub(crate) namespaces: Vec<String>,
     pub(crate) own_namespace: bool,
@@ -36,7 +36,7 @@ pub(crate) struct Kubernetes {
 
 /// An API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Server {
+pub(crate) struct ApiServer {
     pub(crate) url: String,
     pub(crate) client: Arc<Client>,
 }
@@ -45,7 +45,7 @@ impl Kubernetes {
     pub(super) fn find(&self, outside: &dyn Outside) -> Result<Vec<LabelSet>, String> {
         let server = match &self.server {
             Some(server) => server.clone(),
-            None => Server::of_this_cluster(|name| std::env::var(name).ok(), Path::new(ACCOUNT))?,
+            None => ApiServer::of_this_cluster(|name| std::env::var(name).ok(), Path::new(ACCOUNT))?,
         };
         let mut namespaces = self.namespaces.clone();
         if self.own_namespace {
@@ -54,7 +54,7 @@ impl Kubernetes {
                 std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
             namespaces.push(own.trim().to_owned());
         }
-        let mut found = Found::new();
+        let mut found = FoundTargets::new();
         if namespaces.is_empty() {
             self.add_all(&server, "/api/v1/pods", outside, &mut found)?;
         }
@@ -68,10 +68,10 @@ impl Kubernetes {
     /// Adds the targets of all pages of a list.
     fn add_all(
         &self,
-        server: &Server,
+        server: &ApiServer,
         path: &str,
         outside: &dyn Outside,
-        found: &mut Found,
+        found: &mut FoundTargets,
     ) -> Result<(), String> {
         let mut next = String::new();
         for _ in 0..MAX_PAGES {
@@ -100,7 +100,7 @@ impl Kubernetes {
     }
 }
 
-impl Server {
+impl ApiServer {
     /// Returns the API server of the cluster that this process runs in, with the rights of its service account.
     fn of_this_cluster(variable: impl Fn(&str) -> Option<String>, account: &Path) -> Result<Self, String> {
         let (host, port) = (variable("KUBERNETES_SERVICE_HOST"), variable("KUBERNETES_SERVICE_PORT"));
@@ -135,7 +135,7 @@ struct Pod {
     metadata: PodMeta,
     spec: Spec,
     #[serde(default)]
-    status: Status,
+    status: PodStatus,
 }
 
 #[derive(Deserialize)]
@@ -146,11 +146,11 @@ struct PodMeta {
     uid: Option<String>,
     labels: Option<BTreeMap<String, String>>,
     annotations: Option<BTreeMap<String, String>>,
-    owner_references: Option<Vec<Owner>>,
+    owner_references: Option<Vec<PodOwner>>,
 }
 
 #[derive(Deserialize)]
-struct Owner {
+struct PodOwner {
     kind: Option<String>,
     name: Option<String>,
     controller: Option<bool>,
@@ -181,7 +181,7 @@ struct Port {
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Status {
+struct PodStatus {
     #[serde(rename = "podIP")]
     pod_ip: Option<String>,
     #[serde(rename = "hostIP")]
@@ -206,7 +206,7 @@ struct ContainerStatus {
 }
 
 /// Adds the targets of a page, and returns what to ask for the next one with.
-fn pods(bytes: &[u8], found: &mut Found) -> Result<String, String> {
+fn pods(bytes: &[u8], found: &mut FoundTargets) -> Result<String, String> {
     let list: PodList = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
     for pod in list.items.unwrap_or_default() {
         pod.add(found)?;
@@ -215,7 +215,7 @@ fn pods(bytes: &[u8], found: &mut Found) -> Result<String, String> {
 }
 
 impl Pod {
-    fn add(&self, found: &mut Found) -> Result<(), String> {
+    fn add(&self, found: &mut FoundTargets) -> Result<(), String> {
         // One that starts, or was evicted, has no address.
         let Some(ip) = self.status.pod_ip.as_deref().filter(|ip| !ip.is_empty()) else { return Ok(()) };
         let host = if ip.contains(':') { format!("[{ip}]") } else { ip.to_owned() };
@@ -324,7 +324,7 @@ mod tests {
 
     #[test]
     fn each_port_of_a_pod_is_a_target() {
-        let mut found = Found::new();
+        let mut found = FoundTargets::new();
         assert_eq!(pods(LIST.as_bytes(), &mut found).as_deref(), Ok("more"));
         let targets = found.into_targets();
         let addresses: Vec<&str> = targets.iter().map(|labels| get(labels, ADDRESS)).collect();
@@ -362,9 +362,9 @@ mod tests {
     #[test]
     fn no_answer_makes_it_panic() {
         for bad in
-            ["", "[]", "{\"items\": [{}]}", "{\"items\": 1}", "{\"kind\": \"Status\", \"items\": null}"]
+            ["", "[]", "{\"items\": [{}]}", "{\"items\": 1}", "{\"kind\": \"PodStatus\", \"items\": null}"]
         {
-            let _ = pods(bad.as_bytes(), &mut Found::new());
+            let _ = pods(bad.as_bytes(), &mut FoundTargets::new());
         }
         let mut seed = 1u64;
         for _ in 0..3000 {
@@ -374,7 +374,7 @@ mod tests {
                 let (at, what) = ((seed >> 33) as usize % bytes.len(), (seed >> 20) as usize % 14);
                 bytes[at] = b" \n-:[]{}'\"9n,x"[what];
             }
-            let _ = pods(&bytes, &mut Found::new());
+            let _ = pods(&bytes, &mut FoundTargets::new());
         }
     }
 
@@ -384,12 +384,12 @@ mod tests {
             "KUBERNETES_SERVICE_HOST" => Some("fd00::1".to_owned()),
             _ => Some("443".to_owned()),
         };
-        let server = Server::of_this_cluster(variable, Path::new("/account")).expect("good");
+        let server = ApiServer::of_this_cluster(variable, Path::new("/account")).expect("good");
         assert_eq!(server.url, "https://[fd00::1]:443");
         assert_eq!(server.client.tls.ca_file, Some("/account/ca.crt".into()));
         assert!(format!("{:?}", server.client.authorization).contains("/account/token"));
         assert!(
-            Server::of_this_cluster(|_| None, Path::new("/")).expect_err("outside").contains("api_server")
+            ApiServer::of_this_cluster(|_| None, Path::new("/")).expect_err("outside").contains("api_server")
         );
         let kubernetes = Kubernetes {
             server: None,

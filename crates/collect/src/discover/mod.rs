@@ -12,11 +12,11 @@ mod srv;
 
 use std::time::Duration;
 
-pub(crate) use dns::{Dns, Family, Records};
+pub(crate) use dns::{Dns, DnsRecords, Family};
 pub(crate) use files::Files;
 pub(crate) use groups::target_group;
 pub(crate) use http::Http;
-pub(crate) use kubernetes::{Kubernetes, Server};
+pub(crate) use kubernetes::{ApiServer, Kubernetes};
 
 use crate::labels::LabelSet;
 use crate::outside::Outside;
@@ -26,34 +26,34 @@ const LOOK_AT_FILES: Duration = Duration::from_secs(5);
 
 /// A place that lists targets, and how often it is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Source {
-    pub(crate) kind: Kind,
+pub(crate) struct TargetSource {
+    pub(crate) kind: SourceKind,
     pub(crate) refresh: Duration,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum SourceKind {
     Files(Files),
     Http(Http),
     Dns(Dns),
     Kubernetes(Kubernetes),
 }
 
-impl Source {
+impl TargetSource {
     /// Asks for the targets that there are now.
     pub(crate) fn find(&self, outside: &dyn Outside) -> Result<Vec<LabelSet>, String> {
         match &self.kind {
-            Kind::Files(files) => files.find(),
-            Kind::Http(http) => http.find(outside, self.refresh),
-            Kind::Dns(dns) => dns.find(outside),
-            Kind::Kubernetes(kubernetes) => kubernetes.find(outside),
+            SourceKind::Files(files) => files.find(),
+            SourceKind::Http(http) => http.find(outside, self.refresh),
+            SourceKind::Dns(dns) => dns.find(outside),
+            SourceKind::Kubernetes(kubernetes) => kubernetes.find(outside),
         }
     }
 
     /// Returns how long to wait before it is asked again.
     pub(crate) fn pause(&self) -> Duration {
         match &self.kind {
-            Kind::Files(_) => self.refresh.min(LOOK_AT_FILES),
+            SourceKind::Files(_) => self.refresh.min(LOOK_AT_FILES),
             _ => self.refresh,
         }
     }

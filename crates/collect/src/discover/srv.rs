@@ -12,7 +12,7 @@ const HEADER: usize = 12;
 
 /// A record: a host and a port.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Record {
+pub(super) struct SrvRecord {
     pub(super) host: String,
     pub(super) port: u16,
 }
@@ -43,7 +43,7 @@ pub(super) fn query(name: &str, id: u16) -> Result<Vec<u8>, String> {
 }
 
 /// Returns the records of an answer, sorted.
-pub(super) fn records(bytes: &[u8], id: u16) -> Result<Vec<Record>, String> {
+pub(super) fn records(bytes: &[u8], id: u16) -> Result<Vec<SrvRecord>, String> {
     let damaged = || "the name server's answer is damaged".to_owned();
     let header: Vec<u16> = (0..6).map_while(|at| word(bytes, at * 2)).collect();
     let [answer_id, flags, questions, answers, ..] = header[..] else { return Err(damaged()) };
@@ -75,7 +75,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u16> {
 }
 
 /// Reads a record, if it is an SRV record, and returns where it ends.
-fn record_at(bytes: &[u8], at: usize) -> Option<(Option<Record>, usize)> {
+fn record_at(bytes: &[u8], at: usize) -> Option<(Option<SrvRecord>, usize)> {
     let at = name_at(bytes, at)?.1;
     let (kind, class, length) = (word(bytes, at)?, word(bytes, at + 2)?, word(bytes, at + 8)?);
     let data = at + 10;
@@ -87,7 +87,7 @@ fn record_at(bytes: &[u8], at: usize) -> Option<(Option<Record>, usize)> {
     // Behind priority and weight.
     let port = word(bytes, data + 4)?;
     let (host, behind) = name_at(bytes, data + 6)?;
-    (behind == end).then_some((Some(Record { host, port }), end))
+    (behind == end).then_some((Some(SrvRecord { host, port }), end))
 }
 
 /// Reads a name, and returns where it ends.

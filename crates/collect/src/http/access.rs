@@ -14,12 +14,12 @@ const TENANT: &str = "x-scope-orgid";
 /// Who may ask and send, and for which tenant.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
-    tokens: Vec<Token>,
+    tokens: Vec<AccessToken>,
     trusts_tenants: bool,
 }
 
 #[derive(Clone, Debug)]
-struct Token {
+struct AccessToken {
     /// `None` if it is for the profiles of no tenant.
     tenant: Option<Tenant>,
     secret: String,
@@ -42,11 +42,11 @@ impl Access {
             match words[..] {
                 [] => {}
                 [first, ..] if first.starts_with('#') => {}
-                [secret] => tokens.push(Token { tenant: None, secret: secret.to_owned() }),
+                [secret] => tokens.push(AccessToken { tenant: None, secret: secret.to_owned() }),
                 [tenant, secret] => {
                     let tenant = Tenant::parse(tenant)
                         .map_err(|_| wrong("the first word is not the name of a tenant"))?;
-                    tokens.push(Token { tenant: Some(tenant), secret: secret.to_owned() });
+                    tokens.push(AccessToken { tenant: Some(tenant), secret: secret.to_owned() });
                 }
                 _ => return Err(wrong("write a line as TOKEN or as TENANT TOKEN")),
             }
@@ -75,7 +75,7 @@ impl Access {
     /// Returns the tenants of a token, `None` for the profiles of no tenant; nothing if it is not one of the tokens.
     fn tenants_of(&self, given: &[u8]) -> Vec<Option<&Tenant>> {
         // All are compared, and all bytes, so that the time says nothing.
-        let is_given = |token: &&Token| is_equal(token.secret.as_bytes(), given);
+        let is_given = |token: &&AccessToken| is_equal(token.secret.as_bytes(), given);
         let mut own: Vec<Option<&Tenant>> =
             self.tokens.iter().filter(is_given).map(|token| token.tenant.as_ref()).collect();
         own.sort_unstable();

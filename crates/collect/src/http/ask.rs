@@ -41,7 +41,7 @@ pub(super) fn render(collector: &Collector, call: &Call) -> Response {
     finished(querier::render(&fleet(collector), is_diff, &parameters(&call.query), now()))
 }
 
-fn finished(answer: querier::Answer) -> Response {
+fn finished(answer: querier::QueryAnswer) -> Response {
     response(answer.status, answer.content_type, answer.body)
 }
 

@@ -44,7 +44,7 @@ const ASKING: usize = 3;
 /// Connections at once, and how long the head of a request may take.
 const CONNECTIONS: Connections = Connections { most: 1024, head: Duration::from_secs(10) };
 
-struct Server {
+struct CollectorServer {
     tenants: Arc<Tenants>,
     access: Access,
     /// Only this machine can reach it, and needs no token. Then a page of another site must not either, by a name of its own
@@ -66,7 +66,7 @@ impl Lane {
     }
 }
 
-impl Server {
+impl CollectorServer {
     fn lane(&self, path: &str) -> &Lane {
         if receive::is_receiving(path) { &self.sending } else { &self.asking }
     }
@@ -82,7 +82,7 @@ pub fn serve(
     listener.set_nonblocking(true)?;
     let (sending, asking) = (Lane::new(SENDING), Lane::new(ASKING));
     let is_private = listener.local_addr()?.ip().is_loopback() && access.is_open();
-    let server = Arc::new(Server { tenants, access, is_private, sending, asking });
+    let server = Arc::new(CollectorServer { tenants, access, is_private, sending, asking });
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
         let listener = tokio::net::TcpListener::from_std(listener)?;
@@ -94,7 +94,7 @@ pub fn serve(
     Ok(())
 }
 
-async fn handle(server: Arc<Server>, request: Request) -> Response {
+async fn handle(server: Arc<CollectorServer>, request: Request) -> Response {
     if let Err(refused) = check_host(&server, &request) {
         return Dialect::Plain.refusal(&refused);
     }
@@ -115,7 +115,7 @@ async fn handle(server: Arc<Server>, request: Request) -> Response {
 }
 
 async fn answered(
-    server: Arc<Server>,
+    server: Arc<CollectorServer>,
     dialect: Dialect,
     call: Call,
     tenant: Option<Tenant>,
@@ -133,7 +133,7 @@ async fn answered(
 }
 
 /// Checks who asks, and reads the body up to the cap. Also returns the tenant of the call.
-async fn admitted(server: &Server, request: Request) -> Result<(Call, Option<Tenant>), Refused> {
+async fn admitted(server: &CollectorServer, request: Request) -> Result<(Call, Option<Tenant>), Refused> {
     let (parts, body) = request.into_parts();
     let path = parts.uri.path().to_owned();
     let is_probe = matches!(&*path, "/ready" | "/healthz");
@@ -147,7 +147,7 @@ async fn admitted(server: &Server, request: Request) -> Result<(Call, Option<Ten
 }
 
 /// Refuses requests for a host name that is not this machine's, where everybody on this machine may ask.
-fn check_host(server: &Server, request: &Request) -> Result<(), Refused> {
+fn check_host(server: &CollectorServer, request: &Request) -> Result<(), Refused> {
     let authority = request.uri().authority().map(|authority| authority.as_str());
     let host = authority.unwrap_or_else(|| text_of(request.headers(), header::HOST));
     match server.is_private && !is_own_host(host) {

@@ -11,7 +11,7 @@ use super::access::Access;
 use super::answer::response;
 use super::call::{Call, parameters};
 use super::dialect::Dialect;
-use super::{Server, check_host, check_site};
+use super::{ApiServer, check_host, check_site};
 use crate::clock::now;
 use crate::collector::{Collector, Refused};
 use crate::site;
@@ -26,7 +26,7 @@ pub(super) fn has_viewer(access: &Access) -> bool {
 }
 
 /// Returns a router that has the viewer, if it is served.
-pub(super) fn router(server: &Arc<Server>) -> axum::Router {
+pub(super) fn router(server: &Arc<ApiServer>) -> axum::Router {
     let router = axum::Router::new();
     if !has_viewer(&server.access) {
         return router;
@@ -37,7 +37,7 @@ pub(super) fn router(server: &Arc<Server>) -> axum::Router {
 }
 
 /// Lets a request through to the viewer.
-async fn show(server: Arc<Server>, request: Request, next: Next) -> Response {
+async fn show(server: Arc<ApiServer>, request: Request, next: Next) -> Response {
     if let Err(refused) = check_host(&server, &request) {
         return Dialect::Plain.refusal(&refused);
     }

@@ -3,5 +3,5 @@
 mod parse;
 mod typed;
 
-pub(crate) use parse::{Node, Value, parse};
+pub(crate) use parse::{YamlNode, YamlValue, parse};
 pub(crate) use typed::{Read, count, duration, entries, flag, list, map, size, text};

@@ -13,32 +13,32 @@ pub(crate) struct Mistake {
 
 /// A value and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Node {
+pub(crate) struct YamlNode {
     pub(crate) line: usize,
     pub(crate) column: usize,
-    pub(crate) value: Value,
+    pub(crate) value: YamlValue,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Value {
+pub(crate) enum YamlValue {
     Text(String),
-    List(Vec<Node>),
+    List(Vec<YamlNode>),
     /// The key of each entry is a text, with its place.
-    Map(Vec<(Node, Node)>),
+    Map(Vec<(YamlNode, YamlNode)>),
 }
 
 const MAX_DEPTH: usize = 20;
 
 /// A line with something on it: where that begins, and the text up to a comment.
 #[derive(Clone, Debug)]
-struct Row {
+struct YamlLine {
     line: usize,
     /// Counts from 0.
     indent: usize,
     text: String,
 }
 
-impl Row {
+impl YamlLine {
     fn mistake(&self, message: impl Into<String>) -> Mistake {
         Mistake { line: self.line, column: self.indent + 1, message: message.into() }
     }
@@ -51,18 +51,18 @@ impl Mistake {
     }
 }
 
-impl Node {
+impl YamlNode {
     pub(crate) fn mistake(&self, message: impl Into<String>) -> Mistake {
         Mistake { line: self.line, column: self.column, message: message.into() }
     }
 }
 
 /// Reads a document.
-pub(crate) fn parse(text: &str) -> Result<Node, Mistake> {
+pub(crate) fn parse(text: &str) -> Result<YamlNode, Mistake> {
     let mut rows = rows(text)?;
     rows.reverse();
     if rows.is_empty() {
-        return Ok(Node { line: 1, column: 1, value: Value::Map(Vec::new()) });
+        return Ok(YamlNode { line: 1, column: 1, value: YamlValue::Map(Vec::new()) });
     }
     let node = block(&mut rows, 0)?;
     match rows.last() {
@@ -71,12 +71,12 @@ pub(crate) fn parse(text: &str) -> Result<Node, Mistake> {
     }
 }
 
-fn rows(text: &str) -> Result<Vec<Row>, Mistake> {
+fn rows(text: &str) -> Result<Vec<YamlLine>, Mistake> {
     let mut rows = Vec::new();
     for (at, line) in text.lines().enumerate() {
         let content = line.trim_start_matches(' ');
         let indent = line.len() - content.len();
-        let row = Row { line: at + 1, indent, text: without_comment(content).trim_end().to_owned() };
+        let row = YamlLine { line: at + 1, indent, text: without_comment(content).trim_end().to_owned() };
         if row.text.is_empty() || row.text == "---" {
             continue;
         }
@@ -105,7 +105,7 @@ fn without_comment(text: &str) -> &str {
 }
 
 /// Reads the lines from the last of `rows` (they are in reverse order) that belong together.
-fn block(rows: &mut Vec<Row>, depth: usize) -> Result<Node, Mistake> {
+fn block(rows: &mut Vec<YamlLine>, depth: usize) -> Result<YamlNode, Mistake> {
     let Some(first) = rows.last().cloned() else {
         return Err(Mistake { line: 1, column: 1, message: "a value is missing".to_owned() });
     };
@@ -114,18 +114,18 @@ fn block(rows: &mut Vec<Row>, depth: usize) -> Result<Node, Mistake> {
     }
     let is_list = is_item(&first.text);
     let value = if is_list {
-        Value::List(list(rows, first.indent, depth)?)
+        YamlValue::List(list(rows, first.indent, depth)?)
     } else {
-        Value::Map(map(rows, first.indent, depth)?)
+        YamlValue::Map(map(rows, first.indent, depth)?)
     };
-    Ok(Node { line: first.line, column: first.indent + 1, value })
+    Ok(YamlNode { line: first.line, column: first.indent + 1, value })
 }
 
 fn is_item(text: &str) -> bool {
     text == "-" || text.starts_with("- ")
 }
 
-fn list(rows: &mut Vec<Row>, indent: usize, depth: usize) -> Result<Vec<Node>, Mistake> {
+fn list(rows: &mut Vec<YamlLine>, indent: usize, depth: usize) -> Result<Vec<YamlNode>, Mistake> {
     let mut items = Vec::new();
     while let Some(row) = rows.last().filter(|row| row.indent >= indent).cloned() {
         if row.indent > indent {
@@ -142,7 +142,7 @@ fn list(rows: &mut Vec<Row>, indent: usize, depth: usize) -> Result<Vec<Node>, M
             items.push(nested(rows, &row, indent, depth, "the list item")?);
         } else if is_item(inner) || key_of(inner).is_some() {
             // Its first line is on the same line as the dash.
-            rows.push(Row { line: row.line, indent: column, text: inner.to_owned() });
+            rows.push(YamlLine { line: row.line, indent: column, text: inner.to_owned() });
             items.push(block(rows, depth + 1)?);
         } else {
             items.push(scalar(inner, row.line, column + 1)?);
@@ -151,8 +151,8 @@ fn list(rows: &mut Vec<Row>, indent: usize, depth: usize) -> Result<Vec<Node>, M
     Ok(items)
 }
 
-fn map(rows: &mut Vec<Row>, indent: usize, depth: usize) -> Result<Vec<(Node, Node)>, Mistake> {
-    let mut entries: Vec<(Node, Node)> = Vec::new();
+fn map(rows: &mut Vec<YamlLine>, indent: usize, depth: usize) -> Result<Vec<(YamlNode, YamlNode)>, Mistake> {
+    let mut entries: Vec<(YamlNode, YamlNode)> = Vec::new();
     let mut names = HashSet::new();
     while let Some(row) = rows.last().filter(|row| row.indent >= indent).cloned() {
         if row.indent > indent {
@@ -167,7 +167,7 @@ fn map(rows: &mut Vec<Row>, indent: usize, depth: usize) -> Result<Vec<(Node, No
         if !names.insert(key.to_owned()) {
             return Err(row.mistake(format!("duplicate key {key:?}")));
         }
-        let key = Node { line: row.line, column: indent + 1, value: Value::Text(key.to_owned()) };
+        let key = YamlNode { line: row.line, column: indent + 1, value: YamlValue::Text(key.to_owned()) };
         rows.pop();
         let value = rest.trim_start();
         let column = indent + (row.text.len() - value.len());
@@ -183,8 +183,14 @@ fn map(rows: &mut Vec<Row>, indent: usize, depth: usize) -> Result<Vec<(Node, No
 }
 
 /// Reads the lines below `row`, which are indented more; items of a list may begin where their key does.
-fn nested(rows: &mut Vec<Row>, row: &Row, indent: usize, depth: usize, what: &str) -> Result<Node, Mistake> {
-    let is_below = |next: &Row| {
+fn nested(
+    rows: &mut Vec<YamlLine>,
+    row: &YamlLine,
+    indent: usize,
+    depth: usize,
+    what: &str,
+) -> Result<YamlNode, Mistake> {
+    let is_below = |next: &YamlLine| {
         next.indent > indent || (next.indent == indent && is_item(&next.text) && !is_item(&row.text))
     };
     if rows.last().is_some_and(is_below) {
@@ -203,8 +209,8 @@ fn key_of(text: &str) -> Option<(&str, &str)> {
 }
 
 /// Reads a text, or a list in brackets.
-fn scalar(text: &str, line: usize, column: usize) -> Result<Node, Mistake> {
-    let place = Node { line, column, value: Value::Text(String::new()) };
+fn scalar(text: &str, line: usize, column: usize) -> Result<YamlNode, Mistake> {
+    let place = YamlNode { line, column, value: YamlValue::Text(String::new()) };
     if let Some(inner) = text.strip_prefix('[') {
         let inner =
             inner.strip_suffix(']').ok_or_else(|| place.mistake("the list has no closing bracket"))?;
@@ -221,7 +227,7 @@ fn scalar(text: &str, line: usize, column: usize) -> Result<Node, Mistake> {
             }
             at += part.chars().count() + 1;
         }
-        return Ok(Node { value: Value::List(items), ..place });
+        return Ok(YamlNode { value: YamlValue::List(items), ..place });
     }
     if text.starts_with(['{', '&', '*', '!', '|', '>', '%', '@', '`']) {
         let message = if text.starts_with('{') {
@@ -239,8 +245,8 @@ fn scalar(text: &str, line: usize, column: usize) -> Result<Node, Mistake> {
         Some(Some(inner)) if inner.contains('\\') && text.starts_with('"') => {
             Err(place.mistake("backslashes in double quotes are not supported; use single quotes"))
         }
-        Some(Some(inner)) => Ok(Node { value: Value::Text(inner), ..place }),
+        Some(Some(inner)) => Ok(YamlNode { value: YamlValue::Text(inner), ..place }),
         Some(None) => Err(place.mistake("the text has no closing quote")),
-        None => Ok(Node { value: Value::Text(text.to_owned()), ..place }),
+        None => Ok(YamlNode { value: YamlValue::Text(text.to_owned()), ..place }),
     }
 }

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use flamelet_profile::{budget, moment};
 
-use super::parse::{Mistake, Node, Value};
+use super::parse::{Mistake, YamlNode, YamlValue};
 
 pub(crate) type Read<T> = Result<T, Mistake>;
 
 /// Returns the entries of a map whose keys must be among `known`.
-pub(crate) fn entries<'a>(node: &'a Node, known: &[&str]) -> Read<Vec<(&'a str, &'a Node)>> {
+pub(crate) fn entries<'a>(node: &'a YamlNode, known: &[&str]) -> Read<Vec<(&'a str, &'a YamlNode)>> {
     let mut entries = Vec::new();
     for (key, value) in map(node)? {
         let name = text(key)?;
@@ -21,36 +21,36 @@ pub(crate) fn entries<'a>(node: &'a Node, known: &[&str]) -> Read<Vec<(&'a str, 
     Ok(entries)
 }
 
-fn kind(node: &Node) -> &'static str {
+fn kind(node: &YamlNode) -> &'static str {
     match node.value {
-        Value::Text(_) => "a text",
-        Value::List(_) => "a list",
-        Value::Map(_) => "keys with values",
+        YamlValue::Text(_) => "a text",
+        YamlValue::List(_) => "a list",
+        YamlValue::Map(_) => "keys with values",
     }
 }
 
-pub(crate) fn map(node: &Node) -> Read<&[(Node, Node)]> {
+pub(crate) fn map(node: &YamlNode) -> Read<&[(YamlNode, YamlNode)]> {
     match &node.value {
-        Value::Map(entries) => Ok(entries),
+        YamlValue::Map(entries) => Ok(entries),
         _ => Err(node.mistake(format!("expected keys with values, found {}", kind(node)))),
     }
 }
 
-pub(crate) fn list(node: &Node) -> Read<&[Node]> {
+pub(crate) fn list(node: &YamlNode) -> Read<&[YamlNode]> {
     match &node.value {
-        Value::List(items) => Ok(items),
+        YamlValue::List(items) => Ok(items),
         _ => Err(node.mistake(format!("expected a list, found {}", kind(node)))),
     }
 }
 
-pub(crate) fn text(node: &Node) -> Read<&str> {
+pub(crate) fn text(node: &YamlNode) -> Read<&str> {
     match &node.value {
-        Value::Text(text) => Ok(text),
+        YamlValue::Text(text) => Ok(text),
         _ => Err(node.mistake(format!("expected a text, found {}", kind(node)))),
     }
 }
 
-pub(crate) fn duration(node: &Node) -> Read<Duration> {
+pub(crate) fn duration(node: &YamlNode) -> Read<Duration> {
     let text = text(node)?;
     let nanos =
         moment::parse_span(text).and_then(|nanos| u64::try_from(nanos).ok()).filter(|&nanos| nanos > 0);
@@ -58,19 +58,19 @@ pub(crate) fn duration(node: &Node) -> Read<Duration> {
     nanos.map(Duration::from_nanos).ok_or_else(wrong)
 }
 
-pub(crate) fn size(node: &Node) -> Read<u64> {
+pub(crate) fn size(node: &YamlNode) -> Read<u64> {
     let text = text(node)?;
     let wrong = || node.mistake(format!("{text:?} is not a size; write it as 512MiB or 20GiB"));
     budget::parse_size(text).ok_or_else(wrong)
 }
 
-pub(crate) fn count(node: &Node) -> Read<usize> {
+pub(crate) fn count(node: &YamlNode) -> Read<usize> {
     let text = text(node)?;
     let number = text.parse().ok().filter(|&number: &usize| number > 0);
     number.ok_or_else(|| node.mistake(format!("{text:?} is not a whole number above 0")))
 }
 
-pub(crate) fn flag(node: &Node) -> Read<bool> {
+pub(crate) fn flag(node: &YamlNode) -> Read<bool> {
     match text(node)? {
         "true" => Ok(true),
         "false" => Ok(false),

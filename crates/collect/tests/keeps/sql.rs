@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use flamelet_collect::sql::{Engine, Place, questions, views};
+use flamelet_collect::sql::{BlocksLocation, SqlEngine, questions, views};
 use flamelet_profile::{LabelSetId, Profile, ProfileBuilder};
 
 use crate::support::{HOUR, Site, T0, heap, offered};
@@ -238,8 +238,13 @@ fn clickhouse() -> Option<PathBuf> {
     found
 }
 
-fn ask(engine: Engine, module: &str, folder: &Path, place: Place<'_>) -> Vec<Vec<serde_json::Value>> {
-    let (Place::Folder(root) | Place::Bucket(root)) = place;
+fn ask(
+    engine: SqlEngine,
+    module: &str,
+    folder: &Path,
+    place: BlocksLocation<'_>,
+) -> Vec<Vec<serde_json::Value>> {
+    let (BlocksLocation::Folder(root) | BlocksLocation::Bucket(root)) = place;
     let statements: Vec<String> = views(engine, place).split_terminator(";\n").map(str::to_owned).collect();
     let asked: Vec<String> = questions(engine).into_iter().map(|question| question.sql).collect();
     let input = serde_json::json!({ "views": statements, "questions": asked }).to_string();
@@ -262,10 +267,10 @@ fn sql_engines_return_our_answers_to_the_last_unit() {
     let site = filled();
     let ours = answers(&site);
     assert!(ours.iter().all(|rows| !rows.is_empty()), "every question has an answer: {ours:?}");
-    let engines = [(Engine::DuckDb, "duckdb", duckdb()), (Engine::ClickHouse, "chdb", clickhouse())];
+    let engines = [(SqlEngine::DuckDb, "duckdb", duckdb()), (SqlEngine::ClickHouse, "chdb", clickhouse())];
     for (engine, name, folder) in engines {
         let Some(folder) = folder else { continue };
-        let theirs = ask(engine, name, &folder, Place::Folder(&site.path().to_string_lossy()));
+        let theirs = ask(engine, name, &folder, BlocksLocation::Folder(&site.path().to_string_lossy()));
         for ((question, ours), theirs) in questions(engine).iter().zip(&ours).zip(&theirs) {
             assert_eq!(ours, theirs, "{name}: {}\n{}", question.title, question.sql);
         }
@@ -285,9 +290,9 @@ fn sql_counts_once_what_is_in_several_blocks_of_a_bucket() {
     site.add_from(&before, "blocks/");
     assert_eq!(answers(&site), once);
     let root = site.path().to_string_lossy();
-    assert_eq!(ask(Engine::DuckDb, "duckdb", &folder, Place::Bucket(&root)), once);
+    assert_eq!(ask(SqlEngine::DuckDb, "duckdb", &folder, BlocksLocation::Bucket(&root)), once);
     assert_ne!(
-        ask(Engine::DuckDb, "duckdb", &folder, Place::Folder(&root)),
+        ask(SqlEngine::DuckDb, "duckdb", &folder, BlocksLocation::Folder(&root)),
         once,
         "the test sees the difference"
     );
@@ -296,7 +301,7 @@ fn sql_counts_once_what_is_in_several_blocks_of_a_bucket() {
 /// Returns the questions as docs/fleet.md has them.
 fn section() -> String {
     let mut text = String::new();
-    let both = questions(Engine::DuckDb).into_iter().zip(questions(Engine::ClickHouse));
+    let both = questions(SqlEngine::DuckDb).into_iter().zip(questions(SqlEngine::ClickHouse));
     for (at, (duckdb, clickhouse)) in both.enumerate() {
         text += &format!(
             "\n### {}. {}\n\n```sql\n-- DuckDB\n{}\n```\n\n```sql\n-- ClickHouse\n{}\n```\n",

@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
-use super::parts::Parts;
-use super::routes::{Sum, Summary};
+use super::parts::TimeParts;
+use super::routes::{RequestSum, RouteSummary};
 
 /// Writes `{"routes": [...]}`. Times are sums over all requests, in nanoseconds.
-pub(super) fn write(routes: &[Summary]) -> String {
+pub(super) fn write(routes: &[RouteSummary]) -> String {
     let mut out = String::from("{\"routes\": [");
     for (index, route) in routes.iter().enumerate() {
         out.push_str(if index == 0 { "\n" } else { ",\n" });
@@ -16,10 +16,10 @@ pub(super) fn write(routes: &[Summary]) -> String {
     out
 }
 
-fn write_route(summary: &Summary, out: &mut String) {
+fn write_route(summary: &RouteSummary, out: &mut String) {
     let _ = write!(out, "{{\"route\": {}, \"method\": {}, ", text(&summary.route), text(&summary.method));
     write_sum(&summary.all, out);
-    let Summary { errors, cancelled, longest, percentiles: [p50, p90, p99], .. } = summary;
+    let RouteSummary { errors, cancelled, longest, percentiles: [p50, p90, p99], .. } = summary;
     let _ = write!(out, ", \"errors\": {errors}, \"cancelled\": {cancelled}");
     let _ = write!(out, ", \"p50_ns\": {p50}, \"p90_ns\": {p90}, \"p99_ns\": {p99}, \"max_ns\": {longest}");
     out.push_str(", \"slowest\": {");
@@ -27,8 +27,8 @@ fn write_route(summary: &Summary, out: &mut String) {
     out.push_str("}}");
 }
 
-fn write_sum(sum: &Sum, out: &mut String) {
-    let Parts { wall, cpu, blocked, awaiting, runnable } = sum.parts;
+fn write_sum(sum: &RequestSum, out: &mut String) {
+    let TimeParts { wall, cpu, blocked, awaiting, runnable } = sum.parts;
     let _ = write!(
         out,
         "\"count\": {}, \"wall_ns\": {wall}, \"cpu_ns\": {cpu}, \"blocked_ns\": {blocked}, \

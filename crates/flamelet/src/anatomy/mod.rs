@@ -6,7 +6,7 @@ mod routes;
 
 #[cfg(target_os = "linux")]
 pub(crate) use json::text as json_text;
-pub(crate) use parts::Parts;
+pub(crate) use parts::TimeParts;
 pub(crate) use routes::{Requests, Route};
 
 impl Requests {

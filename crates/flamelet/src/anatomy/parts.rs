@@ -4,7 +4,7 @@ use crate::tasks::Task;
 
 /// What a request spent its time on, in nanoseconds. The last four add up to the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Parts {
+pub(crate) struct TimeParts {
     pub(crate) wall: u64,
     pub(crate) cpu: u64,
     pub(crate) blocked: u64,
@@ -12,7 +12,7 @@ pub(crate) struct Parts {
     pub(crate) runnable: u64,
 }
 
-impl Parts {
+impl TimeParts {
     pub(crate) fn array(self) -> [u64; 5] {
         [self.wall, self.cpu, self.blocked, self.awaiting, self.runnable]
     }

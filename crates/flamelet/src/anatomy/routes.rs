@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use flamelet_capture::labels::LabelSet;
 
-use super::parts::Parts;
+use super::parts::TimeParts;
 use crate::lock::ProcessRwLock;
 
 /// More routes than this are counted together.
@@ -77,9 +77,10 @@ impl Requests {
     }
 
     /// Returns all routes with a finished request, the one that took most time first.
-    pub(super) fn summaries(&self) -> Vec<Summary> {
+    pub(super) fn summaries(&self) -> Vec<RouteSummary> {
         let routes = self.routes.read();
-        let mut summaries: Vec<Summary> = routes.values().flatten().map(|route| route.summary()).collect();
+        let mut summaries: Vec<RouteSummary> =
+            routes.values().flatten().map(|route| route.summary()).collect();
         drop(routes);
         summaries.retain(|summary| summary.all.count + summary.cancelled > 0);
         summaries.sort_by(|a, b| {
@@ -111,7 +112,7 @@ impl Route {
     }
 
     /// Counts a request that was answered.
-    pub(crate) fn answered(&self, parts: Parts, is_error: bool) {
+    pub(crate) fn answered(&self, parts: TimeParts, is_error: bool) {
         let bucket = &self.buckets[bucket_of(parts.wall)];
         bucket.count.fetch_add(1, Ordering::Relaxed);
         for (sum, part) in bucket.parts.iter().zip(parts.array()) {
@@ -126,14 +127,14 @@ impl Route {
         self.cancelled.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn summary(&self) -> Summary {
+    fn summary(&self) -> RouteSummary {
         let read = |bucket: &Bucket| {
             let sums = bucket.parts.each_ref().map(|sum| sum.load(Ordering::Relaxed));
-            Sum { count: bucket.count.load(Ordering::Relaxed), parts: Parts::of(sums) }
+            RequestSum { count: bucket.count.load(Ordering::Relaxed), parts: TimeParts::of(sums) }
         };
-        let buckets: Vec<Sum> = self.buckets.iter().map(read).collect();
-        let all = buckets.iter().fold(Sum::default(), |sum, bucket| sum.plus(bucket, 1.0));
-        Summary {
+        let buckets: Vec<RequestSum> = self.buckets.iter().map(read).collect();
+        let all = buckets.iter().fold(RequestSum::default(), |sum, bucket| sum.plus(bucket, 1.0));
+        RouteSummary {
             route: self.name.clone(),
             method: self.method.clone(),
             errors: self.errors.load(Ordering::Relaxed),
@@ -148,24 +149,24 @@ impl Route {
 
 /// How many requests, and what they spent together.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Sum {
+pub(super) struct RequestSum {
     pub(super) count: u64,
-    pub(super) parts: Parts,
+    pub(super) parts: TimeParts,
 }
 
-impl Sum {
+impl RequestSum {
     fn plus(mut self, other: &Self, share: f64) -> Self {
         let scale = |value: u64| if share < 1.0 { (value as f64 * share).round() as u64 } else { value };
         self.count += scale(other.count);
         let (own, more) = (self.parts.array(), other.parts.array());
-        self.parts = Parts::of(std::array::from_fn(|at| own[at] + scale(more[at])));
+        self.parts = TimeParts::of(std::array::from_fn(|at| own[at] + scale(more[at])));
         self
     }
 }
 
 /// What is known about a route.
 #[derive(Clone, Debug)]
-pub(super) struct Summary {
+pub(super) struct RouteSummary {
     pub(super) route: String,
     pub(super) method: String,
     pub(super) errors: u64,
@@ -173,9 +174,9 @@ pub(super) struct Summary {
     pub(super) longest: u64,
     /// The wall times that 50, 90 and 99 percent of the requests do not exceed.
     pub(super) percentiles: [u64; 3],
-    pub(super) all: Sum,
+    pub(super) all: RequestSum,
     /// The slowest hundredth of the requests.
-    pub(super) slowest: Sum,
+    pub(super) slowest: RequestSum,
 }
 
 /// Returns the number of the bucket of a wall time: the position of its highest bit, and the two bits below that.
@@ -186,7 +187,7 @@ fn bucket_of(nanos: u64) -> usize {
 }
 
 /// Returns the average wall time of the bucket in which this share of the requests is reached.
-fn percentile(buckets: &[Sum], total: u64, percent: u64) -> u64 {
+fn percentile(buckets: &[RequestSum], total: u64, percent: u64) -> u64 {
     let wanted = (total * percent).div_ceil(100).max(1);
     let mut seen = 0;
     let found = buckets.iter().find(|bucket| {
@@ -197,8 +198,8 @@ fn percentile(buckets: &[Sum], total: u64, percent: u64) -> u64 {
 }
 
 /// Returns the sum of the `wanted` slowest requests; of the fastest bucket among those, its share.
-fn slowest(buckets: &[Sum], wanted: u64) -> Sum {
-    let mut sum = Sum::default();
+fn slowest(buckets: &[RequestSum], wanted: u64) -> RequestSum {
+    let mut sum = RequestSum::default();
     for bucket in buckets.iter().rev().filter(|bucket| bucket.count > 0) {
         let missing = wanted - sum.count;
         if missing == 0 {
@@ -206,7 +207,7 @@ fn slowest(buckets: &[Sum], wanted: u64) -> Sum {
         }
         let share = missing.min(bucket.count) as f64 / bucket.count as f64;
         let count = sum.count + missing.min(bucket.count);
-        sum = Sum { count, ..sum.plus(bucket, share) };
+        sum = RequestSum { count, ..sum.plus(bucket, share) };
     }
     sum
 }
@@ -215,8 +216,8 @@ fn slowest(buckets: &[Sum], wanted: u64) -> Sum {
 mod tests {
     use super::*;
 
-    fn parts(wall: u64) -> Parts {
-        Parts { wall, cpu: wall / 2, blocked: 0, awaiting: wall - wall / 2, runnable: 0 }
+    fn parts(wall: u64) -> TimeParts {
+        TimeParts { wall, cpu: wall / 2, blocked: 0, awaiting: wall - wall / 2, runnable: 0 }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::calendar;
-use super::retention::{Kept, Retention};
+use super::retention::{KeptWindow, Retention};
 
 /// An unfinished file older than this was left behind by a process that has ended.
 const STALE: Duration = Duration::from_secs(3600);
@@ -30,14 +30,14 @@ pub(super) struct Window {
 
 /// The folder of one service. Files of other services in it are left alone.
 #[derive(Debug)]
-pub(super) struct Folder {
+pub(super) struct FilesFolder {
     path: PathBuf,
     /// The service's name, made fit for a file name.
     service: String,
     retention: Retention,
 }
 
-impl Folder {
+impl FilesFolder {
     pub(super) fn new(path: PathBuf, service: &str, retention: Retention) -> Self {
         Self { path, service: file_name(service), retention }
     }
@@ -122,9 +122,10 @@ impl Folder {
         // Windows dated in the future, by a clock that ran ahead, have no age. They are the first to go when space is
         // short; otherwise they would count as the newest for ever.
         let ahead = windows.split_off(&(now + AHEAD));
-        let mut windows: Vec<(Kept, Vec<PathBuf>)> = newest_first(windows);
-        let kept =
-            |windows: &[(Kept, Vec<PathBuf>)]| windows.iter().map(|it| it.0.clone()).collect::<Vec<_>>();
+        let mut windows: Vec<(KeptWindow, Vec<PathBuf>)> = newest_first(windows);
+        let kept = |windows: &[(KeptWindow, Vec<PathBuf>)]| {
+            windows.iter().map(|it| it.0.clone()).collect::<Vec<_>>()
+        };
         let too_old = windows.split_off(self.retention.young(&kept(&windows), now).max(1).min(windows.len()));
         windows.extend(newest_first(ahead));
         let beyond_room = windows.split_off(self.retention.room(&kept(&windows)));
@@ -149,8 +150,8 @@ impl Folder {
     }
 }
 
-fn newest_first(windows: BTreeMap<SystemTime, (u64, Vec<PathBuf>)>) -> Vec<(Kept, Vec<PathBuf>)> {
-    let kept = |(time, (bytes, paths))| (Kept { time, bytes }, paths);
+fn newest_first(windows: BTreeMap<SystemTime, (u64, Vec<PathBuf>)>) -> Vec<(KeptWindow, Vec<PathBuf>)> {
+    let kept = |(time, (bytes, paths))| (KeptWindow { time, bytes }, paths);
     windows.into_iter().rev().map(kept).collect()
 }
 
@@ -212,7 +213,7 @@ mod tests {
             fs::write(folder.path().join(other), "x").expect("written");
         }
         let retention = Retention { windows: 2, age: Duration::MAX, bytes: u64::MAX, ..Retention::default() };
-        let own = Folder::new(folder.path().into(), "a", retention);
+        let own = FilesFolder::new(folder.path().into(), "a", retention);
         for second in [10, 20, 30, 30] {
             own.write(&window(second), at(40)).expect("written");
         }
@@ -228,7 +229,8 @@ mod tests {
     #[test]
     fn windows_of_a_clock_that_was_ahead_go_first() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let own = Folder::new(folder.path().into(), "a", Retention { windows: 2, ..Retention::default() });
+        let own =
+            FilesFolder::new(folder.path().into(), "a", Retention { windows: 2, ..Retention::default() });
         let now = at(THEN);
         let later = [30, 20].map(|days| now + Duration::from_secs(days * DAY));
         for start in later.into_iter().chain([now - Duration::from_secs(2), now]) {
@@ -251,7 +253,7 @@ mod tests {
     }
 
     /// Creates windows that began at these seconds.
-    fn lay(own: &Folder, starts: impl IntoIterator<Item = u64>) {
+    fn lay(own: &FilesFolder, starts: impl IntoIterator<Item = u64>) {
         for start in starts {
             let name = own.name(PPROF, &calendar::stamp(at(start)));
             fs::write(own.path().join(name), "x").expect("written");
@@ -259,15 +261,15 @@ mod tests {
     }
 
     /// Returns the starts of the windows that are left.
-    fn left(own: &Folder) -> Vec<u64> {
+    fn left(own: &FilesFolder) -> Vec<u64> {
         let starts = names(own.path()).into_iter().filter_map(|name| own.window_of(&name));
         starts.map(|start| start.duration_since(UNIX_EPOCH).expect("later").as_secs()).collect()
     }
 
     /// A folder that keeps windows for a week, with the hours of the last six days in it.
-    fn with_six_days() -> (tempfile::TempDir, Folder, Vec<u64>) {
+    fn with_six_days() -> (tempfile::TempDir, FilesFolder, Vec<u64>) {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let own = Folder::new(folder.path().into(), "a", Retention::default());
+        let own = FilesFolder::new(folder.path().into(), "a", Retention::default());
         let starts: Vec<u64> = (0..6 * 24).map(|hour| THEN - 6 * DAY + hour * 3600).collect();
         lay(&own, starts.iter().copied());
         (folder, own, starts)
@@ -343,7 +345,7 @@ mod tests {
     #[test]
     fn a_failed_write_leaves_nothing_behind_however_often_it_is_tried() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let own = Folder::new(folder.path().into(), "a", Retention::default());
+        let own = FilesFolder::new(folder.path().into(), "a", Retention::default());
         // A folder where the file should be: the rename fails after the bytes were written.
         let taken = own.name(PICTURE, &calendar::stamp(UNIX_EPOCH));
         fs::create_dir(folder.path().join(&taken)).expect("made");

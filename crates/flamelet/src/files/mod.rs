@@ -27,7 +27,7 @@ use crate::task::Cancel;
 use crate::{CpuRequest, Profiler};
 use crate::{Error, ErrorKind, Result};
 
-use folder::Folder;
+use folder::FilesFolder;
 use recorder::Recorder;
 use retention::Retention;
 
@@ -112,7 +112,7 @@ impl RecorderThread {
 
 impl fmt::Debug for RecorderThread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Running").field("process", &self.process).finish_non_exhaustive()
+        f.debug_struct("RecorderThread").field("process", &self.process).finish_non_exhaustive()
     }
 }
 
@@ -231,7 +231,7 @@ impl IntervalFilesBuilder {
         };
         let name = self.name.unwrap_or_else(|| profiler.name().to_owned());
         let retention = Retention { interval: self.interval, ..self.retention };
-        let folder = Folder::new(self.folder, &name, retention);
+        let folder = FilesFolder::new(self.folder, &name, retention);
         let first = request.clone().start()?;
         let recorder = Recorder::new(request, self.interval, name, folder, self.on_problem);
         let cancel = Arc::new(Cancel::default());

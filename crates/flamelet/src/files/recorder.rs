@@ -8,7 +8,7 @@ use flamelet_capture::profile::{Profile, pprof};
 use flamelet_report::flame::{self, FlameOptions};
 
 use super::calendar;
-use super::folder::{Folder, Window};
+use super::folder::{FilesFolder, Window};
 use crate::Result;
 use crate::task::Cancel;
 use crate::{CpuCapture, CpuRequest};
@@ -20,7 +20,7 @@ pub(super) struct Recorder {
     request: CpuRequest,
     interval: Duration,
     name: String,
-    folder: Folder,
+    folder: FilesFolder,
     on_problem: Box<dyn Fn(&str) + Send>,
     waiting: VecDeque<Window>,
     /// How many windows were dropped since the folder could no longer be written.
@@ -35,7 +35,7 @@ impl Recorder {
         request: CpuRequest,
         interval: Duration,
         name: String,
-        folder: Folder,
+        folder: FilesFolder,
         on_problem: Box<dyn Fn(&str) + Send>,
     ) -> Self {
         Self {

@@ -26,17 +26,17 @@ impl Default for Retention {
 
 /// A window in the folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Kept {
+pub(super) struct KeptWindow {
     pub(super) time: SystemTime,
     pub(super) bytes: u64,
 }
 
 impl Retention {
     /// Returns how many of `windows`, which are sorted newest first, are not too old.
-    pub(super) fn young(&self, windows: &[Kept], now: SystemTime) -> usize {
+    pub(super) fn young(&self, windows: &[KeptWindow], now: SystemTime) -> usize {
         let longest = self.longest();
         let (mut age, mut later) = (Duration::ZERO, now);
-        let is_young = |window: &&Kept| {
+        let is_young = |window: &&KeptWindow| {
             let between = later.duration_since(window.time).unwrap_or_default();
             age = age.saturating_add(between.min(longest));
             later = window.time;
@@ -46,9 +46,9 @@ impl Retention {
     }
 
     /// Returns how many of `windows` there is room for. The last ones go first; the first one is always kept.
-    pub(super) fn room(&self, windows: &[Kept]) -> usize {
+    pub(super) fn room(&self, windows: &[KeptWindow]) -> usize {
         let mut bytes = 0u64;
-        let fits = |(at, window): (usize, &Kept)| {
+        let fits = |(at, window): (usize, &KeptWindow)| {
             bytes = window.bytes.saturating_add(bytes);
             at == 0 || (at < self.windows && bytes <= self.bytes)
         };
@@ -70,8 +70,8 @@ mod tests {
     #[test]
     fn by_count_by_age_and_by_size() {
         let now = UNIX_EPOCH + Duration::from_secs(1000);
-        let windows: Vec<Kept> =
-            (0..10).map(|at| Kept { time: now - Duration::from_secs(at * 10), bytes: 100 }).collect();
+        let windows: Vec<KeptWindow> =
+            (0..10).map(|at| KeptWindow { time: now - Duration::from_secs(at * 10), bytes: 100 }).collect();
         let interval = Duration::from_secs(10);
         let all = Retention { windows: 1000, age: Duration::from_secs(1000), bytes: u64::MAX, interval };
         assert_eq!((all.young(&windows, now), all.room(&windows)), (10, 10));
@@ -87,7 +87,8 @@ mod tests {
         let hour = Duration::from_secs(3600);
         let day = Retention { age: 24 * hour, interval: 6 * hour, ..Retention::default() };
         let now = UNIX_EPOCH + 1000 * hour;
-        let windows: Vec<Kept> = (0..10).map(|at| Kept { time: now - 6 * at * hour, bytes: 1 }).collect();
+        let windows: Vec<KeptWindow> =
+            (0..10).map(|at| KeptWindow { time: now - 6 * at * hour, bytes: 1 }).collect();
         assert_eq!(day.young(&windows, now), 5);
         let for_ever = Retention { age: Duration::MAX, ..day };
         assert_eq!(for_ever.young(&windows, now), 10);

@@ -11,19 +11,15 @@
 mod others;
 mod recorder;
 
-use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, Receiver};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use flamelet_store::Options;
 
-use crate::lock::lock;
-use crate::task::Cancel;
-use crate::{Error, ErrorKind, Result};
+use crate::own_thread::OwnThread;
+use crate::{Error, Result};
 use recorder::Recorder;
-pub(crate) use recorder::Service;
+pub(crate) use recorder::RecorderNeeds;
 
 /// The name of CPU windows in a history.
 pub(crate) const CPU: &str = "cpu";
@@ -114,20 +110,17 @@ impl From<PathBuf> for History {
 }
 
 /// The thread that writes the history.
-pub(crate) struct Running {
+#[derive(Debug)]
+pub(crate) struct HistoryThread {
     path: PathBuf,
-    /// The process that the thread belongs to: the child of a fork has no such thread.
-    process: u32,
-    cancel: Arc<Cancel>,
-    /// Disconnected when the thread has ended.
-    end: Mutex<Receiver<()>>,
+    thread: OwnThread,
 }
 
-impl Running {
+impl HistoryThread {
     /// Starts to sample and to write.
     pub(crate) fn start(
         history: History,
-        service: Service,
+        needs: RecorderNeeds,
         cpu: &flamelet_capture::cpu::Options,
     ) -> Result<Self> {
         history.check()?;
@@ -136,18 +129,11 @@ impl Running {
         sampling.timeline = false;
         sampling.memory_budget = cpu.memory_budget.min(8 << 20);
         let first = flamelet_capture::cpu::start(&sampling)?;
-        let (path, cancel) = (history.path.clone(), Arc::new(Cancel::default()));
-        let recorder = Recorder::new(history, sampling, service);
-        let (alive, end) = mpsc::channel::<()>();
-        let theirs = cancel.clone();
-        let run = move || {
-            let _alive = alive;
-            recorder.run(first, &theirs);
-        };
-        flamelet_capture::own_threads::spawn("flamelet-past", run).map_err(|error| {
-            Error::new(ErrorKind::Denied, format!("cannot start the thread that writes the history: {error}"))
-        })?;
-        Ok(Self { path, process: std::process::id(), cancel, end: Mutex::new(end) })
+        let path = history.path.clone();
+        let recorder = Recorder::new(history, sampling, needs);
+        let run = move |cancel: &_| recorder.run(first, cancel);
+        let thread = OwnThread::start("flamelet-past", "writes the history", run)?;
+        Ok(Self { path, thread })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -155,17 +141,9 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for HistoryThread {
     fn drop(&mut self) {
-        self.cancel.cancel();
-        if self.process == std::process::id() {
-            let _ = lock(&self.end).recv_timeout(PATIENCE);
-        }
-    }
-}
-
-impl fmt::Debug for Running {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Running").field("path", &self.path).finish_non_exhaustive()
+        self.thread.cancel();
+        self.thread.wait(Instant::now() + PATIENCE);
     }
 }

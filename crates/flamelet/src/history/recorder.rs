@@ -23,7 +23,7 @@ const NAMES_LAST: Duration = Duration::from_secs(3600);
 const NAMES_MEMORY: u64 = 2 << 20;
 
 /// What the recorder needs of the service's profiler.
-pub(crate) struct Service {
+pub(crate) struct RecorderNeeds {
     /// The labels of all samples.
     pub(crate) labels: Vec<(String, String)>,
     /// `None` if the service does not look names up.
@@ -33,7 +33,7 @@ pub(crate) struct Service {
 pub(super) struct Recorder {
     history: History,
     sampling: Options,
-    service: Service,
+    needs: RecorderNeeds,
     #[cfg(target_os = "linux")]
     others: Others,
     /// `None` while the folder cannot be opened.
@@ -47,14 +47,14 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    pub(super) fn new(history: History, sampling: Options, service: Service) -> Self {
+    pub(super) fn new(history: History, sampling: Options, needs: RecorderNeeds) -> Self {
         let names_after = (history.window * NAMES_FIRST).min(NAMES_LAST);
         Self {
             #[cfg(target_os = "linux")]
             others: Others::start(history.window),
             history,
             sampling,
-            service,
+            needs,
             writer: None,
             is_failing: false,
             names_are_failing: false,
@@ -107,7 +107,7 @@ impl Recorder {
     /// Writes what was counted other than CPU time.
     #[cfg(target_os = "linux")]
     fn write_others(&mut self, is_last: bool) {
-        let symbols = self.service.symbols.clone();
+        let symbols = self.needs.symbols.clone();
         let others = catch_unwind(AssertUnwindSafe(|| self.others.windows(symbols.as_deref(), is_last)));
         let others = others.unwrap_or_default();
         // Most services count nothing else; then there is nothing to report either.
@@ -118,7 +118,7 @@ impl Recorder {
 
     /// Adds the labels that the service gives all its samples.
     fn labelled(&self, mut profile: Profile) -> Profile {
-        for (key, text) in &self.service.labels {
+        for (key, text) in &self.needs.labels {
             profile.label_all(key, text);
         }
         profile
@@ -152,7 +152,7 @@ impl Recorder {
         let after = self.names_after;
         self.names_after = (after * 2).min(NAMES_LAST);
         self.names_due = Instant::now() + self.names_after;
-        if self.service.symbols.is_none() {
+        if self.needs.symbols.is_none() {
             return;
         }
         let Some(writer) = &mut self.writer else { return };

@@ -3,12 +3,16 @@
 use std::sync::Arc;
 
 use flamelet_capture::profile::{HeapView, Profile};
+#[cfg(target_os = "linux")]
+use flamelet_capture::wait::Rows;
 
 use super::answer::Refusal;
 use super::plan::Capture;
 use crate::Profiler;
 #[cfg(target_os = "linux")]
 use crate::profiler::count;
+#[cfg(all(feature = "tracing", target_os = "linux"))]
+use crate::spans;
 use crate::task::Cancel;
 
 /// Work for the workshop, which uses the CPU and does not wait.
@@ -27,7 +31,10 @@ pub(super) fn take(
         Capture::Heap { view, seconds } => heap::take(profiler, view, seconds, cancel),
         Capture::Growth { seconds, windows } => heap::watch(profiler, seconds, windows, cancel),
         #[cfg(target_os = "linux")]
-        Capture::Waits { view, seconds } => waits::take(profiler, view, seconds, cancel),
+        Capture::Waits { view, seconds } => {
+            let make = move |profiler: &Profiler, rows: &_| view.profile(profiler, rows);
+            counts((profiler, cancel), seconds, move || view.rows(), Rows::since, make)
+        }
         #[cfg(target_os = "linux")]
         Capture::Wall { seconds, frequency } => wall::take(profiler, seconds, frequency, cancel),
         #[cfg(target_os = "linux")]
@@ -40,7 +47,9 @@ pub(super) fn take(
             }))
         }
         #[cfg(all(feature = "tracing", target_os = "linux"))]
-        Capture::Spans { seconds } => spans::take(profiler, seconds, cancel),
+        Capture::Spans { seconds } => {
+            counts((profiler, cancel), seconds, spans::rows, spans::SpanCounts::since, spans::profile)
+        }
         Capture::Empty(kind) => Ok(Box::new(move || Ok(super::empty::profile(kind)))),
     }
 }
@@ -134,38 +143,6 @@ mod heap {
 }
 
 #[cfg(target_os = "linux")]
-mod waits {
-    use super::*;
-    use crate::waits::WaitView;
-
-    pub(super) fn take(
-        profiler: &Profiler,
-        view: WaitView,
-        seconds: Option<u64>,
-        cancel: &Arc<Cancel>,
-    ) -> Result<Make<Profile>, Refusal> {
-        let before = match seconds {
-            None => None,
-            Some(seconds) => {
-                let before = view.rows();
-                super::wait(profiler, cancel, std::time::Duration::from_secs(seconds))?;
-                Some(before)
-            }
-        };
-        let profiler = profiler.clone();
-        Ok(Box::new(move || {
-            let rows = view.rows();
-            let rows = before.iter().fold(rows, |rows, before| rows.since(before));
-            let mut profile = view.profile(&profiler, &rows);
-            profile.header.duration_nanos =
-                seconds.map_or(0, |seconds| (seconds as i64).saturating_mul(1_000_000_000));
-            count(&profiler.shared().counters.served);
-            Ok(profile)
-        }))
-    }
-}
-
-#[cfg(target_os = "linux")]
 mod wall {
     use super::*;
     use crate::waits::{look_around, wall_profile};
@@ -188,34 +165,33 @@ mod wall {
     }
 }
 
-#[cfg(all(feature = "tracing", target_os = "linux"))]
-mod spans {
-    use super::*;
-    use crate::spans::{profile, rows};
-
-    pub(super) fn take(
-        profiler: &Profiler,
-        seconds: Option<u64>,
-        cancel: &Arc<Cancel>,
-    ) -> Result<Make<Profile>, Refusal> {
-        let before = match seconds {
-            None => None,
-            Some(seconds) => {
-                let before = rows();
-                super::wait(profiler, cancel, std::time::Duration::from_secs(seconds))?;
-                Some(before)
-            }
-        };
-        let profiler = profiler.clone();
-        Ok(Box::new(move || {
-            let rows = before.iter().fold(rows(), |rows, before| rows.since(before));
-            let mut profile = profile(&profiler, &rows);
-            profile.header.duration_nanos =
-                seconds.map_or(0, |seconds| (seconds as i64).saturating_mul(1_000_000_000));
-            count(&profiler.shared().counters.served);
-            Ok(profile)
-        }))
-    }
+/// Makes a profile of the counts since the start of the service, or of those of the next `seconds`: reads them, waits, and
+/// lets the workshop read them again and subtract.
+#[cfg(target_os = "linux")]
+fn counts<C: Send + 'static>(
+    (profiler, cancel): (&Profiler, &Cancel),
+    seconds: Option<u64>,
+    read: impl Fn() -> C + Send + 'static,
+    since: fn(C, &C) -> C,
+    make: impl FnOnce(&Profiler, &C) -> Profile + Send + 'static,
+) -> Result<Make<Profile>, Refusal> {
+    let before = match seconds {
+        None => None,
+        Some(seconds) => {
+            let before = read();
+            wait(profiler, cancel, std::time::Duration::from_secs(seconds))?;
+            Some(before)
+        }
+    };
+    let profiler = profiler.clone();
+    Ok(Box::new(move || {
+        let counts = before.iter().fold(read(), since);
+        let mut profile = make(&profiler, &counts);
+        profile.header.duration_nanos =
+            seconds.map_or(0, |seconds| (seconds as i64).saturating_mul(1_000_000_000));
+        count(&profiler.shared().counters.served);
+        Ok(profile)
+    }))
 }
 
 /// Waits, and counts the capture as cancelled when its client is gone.

@@ -11,7 +11,7 @@ use http::request::Parts;
 use http::{Method, Request, Response};
 
 use super::answer::{self, Answer, Refusal};
-use super::job::{Cost, Job, Work};
+use super::job::{Job, Work, WorkCost};
 use super::rules::Rules;
 use super::{endpoints, sites};
 use crate::Profiler;
@@ -215,14 +215,14 @@ impl Handler {
     }
 
     /// Starts work, unless too much is already running.
-    fn start(&self, work: Work, cost: Cost) -> Result<Task<Result<Answer, Refusal>>, Refusal> {
+    fn start(&self, work: Work, cost: WorkCost) -> Result<Task<Result<Answer, Refusal>>, Refusal> {
         let permit = match cost {
-            Cost::Nothing => None,
-            Cost::Capture if self.profiler.is_ending() => {
+            WorkCost::Nothing => None,
+            WorkCost::Capture if self.profiler.is_ending() => {
                 return Err(Refusal::busy("this service is shutting down"));
             }
-            Cost::Capture if self.profiler.has_many_unread() => return Err(self.too_many_unread()),
-            Cost::Capture => Some(self.profiler.permit().ok_or_else(|| {
+            WorkCost::Capture if self.profiler.has_many_unread() => return Err(self.too_many_unread()),
+            WorkCost::Capture => Some(self.profiler.permit().ok_or_else(|| {
                 let most = self.profiler.limits().max_captures;
                 let message = format!(
                     "{most} captures are already running, the limit of this service; try again later"

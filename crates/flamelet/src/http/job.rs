@@ -23,7 +23,7 @@ pub(super) type Work = Box<dyn FnOnce(&Arc<Cancel>) -> Result<Answer, Refusal> +
 
 /// How expensive a thread's work is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cost {
+pub(super) enum WorkCost {
     /// It may take long, so the number that run at once is limited.
     Capture,
     /// It takes next to no time.
@@ -35,7 +35,7 @@ pub(super) enum Job {
     /// The answer is ready.
     Done(Answer),
     /// The answer needs a thread. `head` is the answer without its body.
-    Thread { head: Answer, work: Work, cost: Cost },
+    Thread { head: Answer, work: Work, cost: WorkCost },
 }
 
 impl Job {
@@ -50,7 +50,7 @@ impl Job {
             Plan::Profile(Capture::Empty(kind), delivery) => {
                 let head = delivery.head();
                 let work = Box::new(move |_: &Arc<Cancel>| delivery.answer(&empty::profile(kind)));
-                Self::Thread { head, work, cost: Cost::Nothing }
+                Self::Thread { head, work, cost: WorkCost::Nothing }
             }
             Plan::Profile(capture, delivery) => Self::deliver(profiler.clone(), capture, delivery),
             #[cfg(feature = "history")]
@@ -59,10 +59,10 @@ impl Job {
     }
 
     #[cfg(feature = "history")]
-    fn query(profiler: Profiler, question: super::plan::Question) -> Self {
+    fn query(profiler: Profiler, question: super::plan::PastQuestion) -> Self {
         let work =
             Box::new(move |_: &Arc<Cancel>| workshop::run(move || super::past::answer(&profiler, question)));
-        Self::Thread { head: answer::inline("application/json", ""), work, cost: Cost::Capture }
+        Self::Thread { head: answer::inline("application/json", ""), work, cost: WorkCost::Capture }
     }
 
     fn name(profiler: Profiler, addresses: Vec<u64>) -> Self {
@@ -74,7 +74,7 @@ impl Job {
             let names = workshop::run(move || symbol::names(&profiler, &addresses));
             Ok(answer::inline(answer::TEXT, names))
         });
-        Self::Thread { head, work, cost: Cost::Capture }
+        Self::Thread { head, work, cost: WorkCost::Capture }
     }
 
     fn text(profiler: Profiler, content_type: &'static str, write: fn(&Profiler) -> String) -> Self {
@@ -82,7 +82,7 @@ impl Job {
         let work = Box::new(move |_: &Arc<Cancel>| {
             Ok(answer::inline(content_type, workshop::run(move || write(&profiler))))
         });
-        Self::Thread { head, work, cost: Cost::Capture }
+        Self::Thread { head, work, cost: WorkCost::Capture }
     }
 
     /// Captures, makes a profile and delivers it.
@@ -93,7 +93,7 @@ impl Job {
             let cancel = cancel.clone();
             workshop::run(move || made(make, &delivery, &cancel))
         });
-        Self::Thread { head, work, cost: Cost::Capture }
+        Self::Thread { head, work, cost: WorkCost::Capture }
     }
 }
 

@@ -1,11 +1,11 @@
 //! The service's history as Pyroscope's query calls see it.
 
 use flamelet_capture::profile::{Budget, Limits, Profile};
-use flamelet_remote::querier::{self, Answer, Codec, EachTotal, Keep, Measured, Source, Span};
+use flamelet_remote::querier::{self, Codec, EachTotal, Keep, Measured, QueryAnswer, Source, Span};
 use flamelet_store::{Query, Reader};
 
 use super::answer::{self, Refusal};
-use super::plan::Question;
+use super::plan::PastQuestion;
 use crate::Profiler;
 use crate::history::{ALLOCS, CPU, HEAP};
 use crate::{Error, ErrorKind, Result};
@@ -13,10 +13,10 @@ use crate::{Error, ErrorKind, Result};
 const MILLISECOND: i64 = 1_000_000;
 
 /// Answers a query.
-pub(super) fn answer(profiler: &Profiler, question: Question) -> Result<answer::Answer, Refusal> {
+pub(super) fn answer(profiler: &Profiler, question: PastQuestion) -> Result<answer::Answer, Refusal> {
     let past = Past { profiler };
     let answer = match question {
-        Question::Call { method, content_type, encoding, body } => {
+        PastQuestion::Call { method, content_type, encoding, body } => {
             let Some(codec) = Codec::of(&content_type) else {
                 let message = "the content type must be application/json or application/proto";
                 return Err(Refusal::new(http::StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
@@ -26,12 +26,14 @@ pub(super) fn answer(profiler: &Profiler, question: Question) -> Result<answer::
                 Err(error) => querier::failure(&error),
             }
         }
-        Question::Render { is_diff, parameters, now } => querier::render(&past, is_diff, &parameters, now),
+        PastQuestion::Render { is_diff, parameters, now } => {
+            querier::render(&past, is_diff, &parameters, now)
+        }
     };
     Ok(finished(answer))
 }
 
-fn finished(found: Answer) -> answer::Answer {
+fn finished(found: QueryAnswer) -> answer::Answer {
     let mut answer = answer::inline(found.content_type, found.body);
     *answer.status_mut() =
         http::StatusCode::from_u16(found.status).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);

@@ -28,13 +28,13 @@ pub(super) enum Plan {
     Profile(Capture, Delivery),
     /// Answer a query of Pyroscope's protocol from the history.
     #[cfg(feature = "history")]
-    Query(Question),
+    Query(PastQuestion),
 }
 
 /// A query of Pyroscope's protocol.
 #[cfg(feature = "history")]
 #[derive(Clone, Debug)]
-pub(super) enum Question {
+pub(super) enum PastQuestion {
     /// A call of `querier.v1.QuerierService`.
     Call { method: &'static str, content_type: String, encoding: String, body: Vec<u8> },
     /// `/pyroscope/render`; `now` is in nanoseconds since 1970.

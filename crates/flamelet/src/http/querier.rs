@@ -2,7 +2,7 @@
 
 use super::answer::Refusal;
 use super::incoming::Incoming;
-use super::plan::{Plan, Question};
+use super::plan::{PastQuestion, Plan};
 
 /// `POST /querier.v1.QuerierService/…`.
 pub(super) fn plan_call(request: &Incoming<'_>) -> Result<Plan, Refusal> {
@@ -11,7 +11,7 @@ pub(super) fn plan_call(request: &Incoming<'_>) -> Result<Plan, Refusal> {
         let value = request.parts.headers.get(name).and_then(|value| value.to_str().ok());
         value.unwrap_or_default().to_owned()
     };
-    Ok(Plan::Query(Question::Call {
+    Ok(Plan::Query(PastQuestion::Call {
         method: request.name,
         content_type: header("content-type"),
         encoding: header("content-encoding"),
@@ -23,7 +23,7 @@ pub(super) fn plan_call(request: &Incoming<'_>) -> Result<Plan, Refusal> {
 pub(super) fn plan_render(request: &Incoming<'_>) -> Result<Plan, Refusal> {
     request.rules.history.map_err(Refusal::forbidden)?;
     let parameters = request.query.pairs().to_vec();
-    Ok(Plan::Query(Question::Render {
+    Ok(Plan::Query(PastQuestion::Render {
         is_diff: request.name == "render-diff",
         parameters,
         now: request.rules.now,

@@ -415,10 +415,10 @@ fn start_history(
     history: crate::history::History,
     settings: &Settings,
     symbols: &Arc<Symbols>,
-) -> Result<crate::history::Running> {
+) -> Result<crate::history::HistoryThread> {
     let symbols = settings.symbolize.then(|| symbols.clone());
-    let service = crate::history::Service { labels: settings.labels.clone(), symbols };
-    crate::history::Running::start(history, service, &settings.cpu)
+    let needs = crate::history::RecorderNeeds { labels: settings.labels.clone(), symbols };
+    crate::history::HistoryThread::start(history, needs, &settings.cpu)
 }
 
 fn program_name() -> String {

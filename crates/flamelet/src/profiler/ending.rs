@@ -9,17 +9,17 @@ use crate::task::Cancel;
 /// The captures that are running, and whether the service is ending. The child of a fork has no captures.
 #[derive(Default)]
 pub(super) struct Ending {
-    state: ProcessMutex<State>,
+    state: ProcessMutex<EndingState>,
 }
 
 impl Ending {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock(State::default)
+    fn lock(&self) -> MutexGuard<'_, EndingState> {
+        self.state.lock(EndingState::default)
     }
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct EndingState {
     has_begun: bool,
     running: Vec<Weak<Cancel>>,
 }

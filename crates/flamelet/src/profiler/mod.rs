@@ -70,7 +70,7 @@ pub(crate) struct Shared {
     #[cfg(feature = "continuous")]
     recent: Option<(flamelet_capture::cpu::Recent, std::time::Duration)>,
     #[cfg(feature = "history")]
-    history: Option<crate::history::Running>,
+    history: Option<crate::history::HistoryThread>,
     /// After the history, so that its last window is sent when the profiler ends.
     #[cfg(feature = "push")]
     push: crate::push::Receivers,

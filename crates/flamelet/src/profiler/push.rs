@@ -7,7 +7,7 @@ use std::time::Duration;
 use flamelet_capture::profile::Profile;
 
 use super::{Metrics, Profiler, ProfilerBuilder, Settings};
-use crate::push::{self, Push, Receivers, Running};
+use crate::push::{self, Push, PushThread, Receivers};
 use crate::symbols::Symbols;
 use crate::{Error, Result};
 
@@ -53,7 +53,7 @@ impl Profiler {
 pub(super) fn start(
     mut chosen: Vec<Push>,
     with_environment: bool,
-    history: Option<&crate::history::Running>,
+    history: Option<&crate::history::HistoryThread>,
     settings: &Settings,
     symbols: &Arc<Symbols>,
 ) -> Result<Receivers> {
@@ -72,12 +72,12 @@ pub(super) fn start(
     let start = |(push, receiver): (Push, u64)| {
         let symbols = symbols.clone();
         let symbolize = move |profile: &mut Profile| symbols.symbolize(profile);
-        let service = push::Service {
+        let needs = push::PusherNeeds {
             name: settings.name.clone(),
             receiver,
             symbolize: settings.symbolize.then(|| Box::new(symbolize) as _),
         };
-        Running::start(push, history.path(), service)
+        PushThread::start(push, history.path(), needs)
     };
     // Threads that were started before one fails end with the list.
     let mut receivers = Receivers::default();

@@ -18,19 +18,17 @@ mod outage;
 mod pusher;
 mod settings;
 
-use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::lock::lock;
+use crate::Result;
+use crate::own_thread::OwnThread;
 use crate::task::Cancel;
-use crate::{Error, ErrorKind, Result};
 use client::Client;
 pub(crate) use environment::from_environment;
-pub(crate) use pusher::Service;
+pub(crate) use pusher::PusherNeeds;
 use pusher::{Next, Pusher};
 pub use settings::Push;
 
@@ -50,61 +48,41 @@ pub(crate) struct Counters {
 }
 
 /// The thread that sends to one receiver.
-pub(crate) struct Running {
-    address: String,
+#[derive(Debug)]
+pub(crate) struct PushThread {
     counters: Arc<Counters>,
-    /// The process that the thread belongs to: the child of a fork has no such thread.
-    process: u32,
-    cancel: Arc<Cancel>,
-    /// Disconnected when the thread has ended.
-    end: Mutex<Receiver<()>>,
+    thread: OwnThread,
 }
 
-impl Running {
+impl PushThread {
     /// Starts to send what is written to the history in `folder` from now on, or since the last time.
-    pub(crate) fn start(push: Push, folder: &Path, service: Service) -> Result<Self> {
+    pub(crate) fn start(push: Push, folder: &Path, needs: PusherNeeds) -> Result<Self> {
         push.check()?;
-        let (counters, cancel) = (Arc::<Counters>::default(), Arc::<Cancel>::default());
-        let (address, client) = (push.shown_address(), Client::new(&push)?);
-        let mut pusher = Pusher::new(push, folder, service, client, counters.clone());
+        let (counters, client) = (Arc::<Counters>::default(), Client::new(&push)?);
+        let mut pusher = Pusher::new(push, folder, needs, client, counters.clone());
         // Before the first window is written, so that it is sent. If it fails, the thread tries again.
         let _ = pusher.open(now());
-        let (alive, end) = mpsc::channel::<()>();
-        let theirs = cancel.clone();
-        let run = move || {
-            let _alive = alive;
-            run(pusher, &theirs);
-        };
-        flamelet_capture::own_threads::spawn("flamelet-push", run).map_err(|error| {
-            Error::new(ErrorKind::Denied, format!("the thread that pushes profiles cannot start: {error}"))
-        })?;
-        Ok(Self { address, counters, process: std::process::id(), cancel, end: Mutex::new(end) })
-    }
-
-    /// Waits for the end of the thread, until then, and returns whether it has ended.
-    fn wait(&self, until: Instant) -> bool {
-        let left = until.saturating_duration_since(Instant::now());
-        // The channel of a thread that has ended is disconnected.
-        lock(&self.end).recv_timeout(left) != Err(RecvTimeoutError::Timeout)
+        let run = move |cancel: &_| run(pusher, cancel);
+        let thread = OwnThread::start("flamelet-push", "pushes profiles", run)?;
+        Ok(Self { counters, thread })
     }
 }
 
 /// The threads of all receivers, which end together.
 #[derive(Debug, Default)]
-pub(crate) struct Receivers(pub(crate) Vec<Running>);
+pub(crate) struct Receivers(pub(crate) Vec<PushThread>);
 
 impl Receivers {
     /// Returns what each receiver has got so far.
     pub(crate) fn counters(&self) -> impl Iterator<Item = &Counters> {
-        self.0.iter().map(|running| &*running.counters)
+        self.0.iter().map(|receiver| &*receiver.counters)
     }
 
     /// Tells all threads to end, waits for all of them together, and returns how many have ended in that time.
     fn end(&self, patience: Duration) -> usize {
-        self.0.iter().for_each(|running| running.cancel.cancel());
+        self.0.iter().for_each(|receiver| receiver.thread.cancel());
         let until = Instant::now() + patience;
-        let own = self.0.iter().filter(|running| running.process == std::process::id());
-        own.filter(|running| running.wait(until)).count()
+        self.0.iter().filter(|receiver| receiver.thread.wait(until)).count()
     }
 }
 
@@ -136,30 +114,26 @@ impl Drop for Receivers {
     }
 }
 
-impl fmt::Debug for Running {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Running").field("address", &self.address).finish_non_exhaustive()
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc::{self, Receiver, Sender};
+
     use super::*;
 
     #[test]
     fn all_receivers_are_told_to_end_before_one_is_waited_for() {
-        let [first, second]: [Arc<Cancel>; 2] = Default::default();
-        // The first thread ends when the second is told to.
-        let running = |own: &Arc<Cancel>, awaited: &Arc<Cancel>| {
-            let ((alive, end), awaited) = (mpsc::channel::<()>(), awaited.clone());
-            std::thread::spawn(move || {
-                let _alive = alive;
-                while awaited.sleep(Duration::from_secs(3600)).is_ok() {}
-            });
-            let (address, process) = (String::new(), std::process::id());
-            Running { address, counters: Arc::default(), process, cancel: own.clone(), end: Mutex::new(end) }
+        // Each thread ends when the other one was told to.
+        let receiver = |told: Sender<()>, other: Receiver<()>| {
+            let work = move |cancel: &Cancel| {
+                while cancel.sleep(Duration::from_secs(3600)).is_ok() {}
+                let _ = told.send(());
+                let _ = other.recv();
+            };
+            let thread = OwnThread::start("receiver", "waits for the other", work).expect("a thread");
+            PushThread { counters: Arc::default(), thread }
         };
-        let receivers = Receivers(vec![running(&first, &second), running(&second, &first)]);
+        let ((to_first, of_first), (to_second, of_second)) = (mpsc::channel(), mpsc::channel());
+        let receivers = Receivers(vec![receiver(to_second, of_first), receiver(to_first, of_second)]);
         assert_eq!(receivers.end(Duration::from_secs(60)), 2);
     }
 }

@@ -14,7 +14,7 @@ use flamelet_remote::push::Answer;
 use flamelet_store::{Options, Writer};
 
 use super::client::Transport;
-use super::pusher::{Next, Pusher, Service};
+use super::pusher::{Next, Pusher, PusherNeeds};
 use super::{Counters, Push};
 
 const SECOND: i64 = 1_000_000_000;
@@ -37,13 +37,13 @@ fn window(number: i64) -> Profile {
 
 /// What a receiver has taken: by id the body, and the ids in the order of their arrival.
 #[derive(Default)]
-struct Store {
+struct ReceivedBodies {
     bodies: BTreeMap<Vec<u8>, Vec<u8>>,
     order: Vec<Vec<u8>>,
     repeats: usize,
 }
 
-impl Store {
+impl ReceivedBodies {
     fn take(&mut self, body: &[u8]) {
         let (id, _) = read(body);
         match self.bodies.get(&id) {
@@ -105,7 +105,7 @@ impl Mode {
 #[derive(Clone)]
 struct Fake {
     mode: Rc<RefCell<Mode>>,
-    store: Rc<RefCell<Store>>,
+    store: Rc<RefCell<ReceivedBodies>>,
 }
 
 impl Fake {
@@ -187,12 +187,12 @@ impl<T: Transport> Simulation<T> {
     }
 }
 
-fn service() -> Service {
-    Service { name: "night".into(), receiver: 7, symbolize: None }
+fn needs() -> PusherNeeds {
+    PusherNeeds { name: "night".into(), receiver: 7, symbolize: None }
 }
 
 fn pusher<T: Transport>(folder: &Path, push: Push, transport: T, counters: &Arc<Counters>) -> Pusher<T> {
-    let mut pusher = Pusher::new(push, folder, service(), transport, counters.clone());
+    let mut pusher = Pusher::new(push, folder, needs(), transport, counters.clone());
     pusher.open(START).expect("opened");
     pusher
 }
@@ -318,10 +318,10 @@ fn with_a_damaged_cursor_what_the_receiver_still_takes_is_sent() {
     simulation.until(4);
     for damage in ["", "flamelet cursor 1\n7"] {
         std::fs::write(cursor_in(folder.path()), damage).expect("written");
-        *fake.store.borrow_mut() = Store::default();
+        *fake.store.borrow_mut() = ReceivedBodies::default();
         *fake.mode.borrow_mut() = Mode::Up;
         let counters = Arc::<Counters>::default();
-        let mut pusher = Pusher::new(push(), folder.path(), service(), fake.clone(), counters.clone());
+        let mut pusher = Pusher::new(push(), folder.path(), needs(), fake.clone(), counters.clone());
         while pusher.step(simulation.now) == Next::Now {}
         // The windows of the last minute, of which some were sent before.
         assert_eq!(fake.store.borrow().totals(), (19..=24).collect::<Vec<_>>(), "{damage:?}");

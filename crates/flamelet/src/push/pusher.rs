@@ -24,7 +24,7 @@ const UNREADABLE: Duration = Duration::from_secs(10);
 type Symbolize = Box<dyn Fn(&mut Profile) + Send>;
 
 /// What a pusher needs of the service's profiler.
-pub(crate) struct Service {
+pub(crate) struct PusherNeeds {
     pub(crate) name: String,
     /// A number for the receiver, by which its cursor is found again.
     pub(crate) receiver: u64,
@@ -66,7 +66,7 @@ struct Trouble {
 pub(super) struct Pusher<T> {
     push: Push,
     folder: PathBuf,
-    service: Service,
+    needs: PusherNeeds,
     transport: T,
     counters: Arc<Counters>,
     /// `None` until the folder can be opened for the first time.
@@ -86,7 +86,7 @@ impl<T: Transport> Pusher<T> {
     pub(super) fn new(
         push: Push,
         folder: &Path,
-        service: Service,
+        needs: PusherNeeds,
         transport: T,
         counters: Arc<Counters>,
     ) -> Self {
@@ -96,7 +96,7 @@ impl<T: Transport> Pusher<T> {
         Self {
             push,
             folder,
-            service,
+            needs,
             transport,
             counters,
             cursor: None,
@@ -145,7 +145,7 @@ impl<T: Transport> Pusher<T> {
     /// Finds out how far it has come. Without a cursor, the past is not sent. With one that cannot be read, what the
     /// receiver still takes is sent: some of it again, but none is lost.
     pub(super) fn open(&mut self, now: i64) -> Result<()> {
-        let cursor = Cursor::new(&self.folder, &format!("push-{:016x}", self.service.receiver))?;
+        let cursor = Cursor::new(&self.folder, &format!("push-{:016x}", self.needs.receiver))?;
         let (reader, budget) = (Reader::open(&self.folder)?, Budget::new(Limits::SERVICE));
         let new = match cursor.read() {
             Ok(Some(progress)) => {
@@ -212,7 +212,7 @@ impl<T: Transport> Pusher<T> {
         if is_too_old {
             return Ok(sending);
         }
-        if let Some(symbolize) = &self.service.symbolize {
+        if let Some(symbolize) = &self.needs.symbolize {
             self.names.add_to(&mut profile);
             // These do next to nothing if all code has names.
             reader.add_names(&mut profile, budget)?;
@@ -221,7 +221,7 @@ impl<T: Transport> Pusher<T> {
         }
         let series = Series {
             name: push::prepare(self.push.protocol, &kind, &mut profile),
-            service: self.push.service.as_deref().unwrap_or(&self.service.name),
+            service: self.push.service.as_deref().unwrap_or(&self.needs.name),
             labels: &self.push.labels,
         };
         if profile.sample_count() > 0 {

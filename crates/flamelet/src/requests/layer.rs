@@ -8,7 +8,7 @@ use http::{Extensions, HeaderMap, Request, Response};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::anatomy::{Parts, Route};
+use crate::anatomy::{Route, TimeParts};
 use crate::tasks::Task;
 use crate::{Profiler, TraceIds};
 
@@ -122,7 +122,7 @@ where
             && let Some(route) = counting.0.take()
         {
             let is_error = answer.as_ref().map_or(true, |answer| answer.status().is_server_error());
-            route.answered(Parts::of_task(&task), is_error);
+            route.answered(TimeParts::of_task(&task), is_error);
         }
         outcome
     }

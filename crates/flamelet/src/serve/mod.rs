@@ -116,7 +116,7 @@ impl Handler {
 /// A running server of profiles, see [`serve`]. Dropping this value does not stop the server.
 pub struct Server {
     address: Address,
-    state: Arc<State>,
+    state: Arc<ServerState>,
 }
 
 /// Where a server listens, as a client writes it: `127.0.0.1:6060` or `unix:/run/pprof.sock`.
@@ -128,7 +128,7 @@ enum Address {
 }
 
 #[derive(Default)]
-struct State {
+struct ServerState {
     is_ending: AtomicBool,
     connections: AtomicUsize,
 }
@@ -164,7 +164,7 @@ impl fmt::Display for Address {
     }
 }
 
-fn accept_all(listener: &Listener, handler: &Handler, state: &Arc<State>, most: usize) {
+fn accept_all(listener: &Listener, handler: &Handler, state: &Arc<ServerState>, most: usize) {
     let is_loopback = listener.is_loopback();
     loop {
         let accepted = listener.accept();
@@ -180,7 +180,13 @@ fn accept_all(listener: &Listener, handler: &Handler, state: &Arc<State>, most: 
 }
 
 /// Serves the connection on a thread of its own, unless there are too many.
-fn start_connection(stream: Stream, handler: &Handler, state: &Arc<State>, most: usize, is_loopback: bool) {
+fn start_connection(
+    stream: Stream,
+    handler: &Handler,
+    state: &Arc<ServerState>,
+    most: usize,
+    is_loopback: bool,
+) {
     let held = Held::new(state);
     if state.connections.load(Ordering::Relaxed) > most {
         return connection::refuse_busy(stream, most);
@@ -195,10 +201,10 @@ fn start_connection(stream: Stream, handler: &Handler, state: &Arc<State>, most:
 }
 
 /// Counts a connection as long as it lives.
-struct Held(Arc<State>);
+struct Held(Arc<ServerState>);
 
 impl Held {
-    fn new(state: &Arc<State>) -> Self {
+    fn new(state: &Arc<ServerState>) -> Self {
         state.connections.fetch_add(1, Ordering::Relaxed);
         Self(state.clone())
     }

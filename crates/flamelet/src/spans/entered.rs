@@ -6,13 +6,13 @@ use std::time::Instant;
 
 use flamelet_capture::labels::{LabelSet, Scope};
 
-use super::tree::Node;
+use super::tree::SpanPath;
 
 /// A span that this thread is in.
 struct Entered {
     id: u64,
     /// `None` once it was left before the spans inside it, which should not happen.
-    node: Option<Arc<Node>>,
+    node: Option<Arc<SpanPath>>,
     /// When it became the innermost span; busy time is counted from there.
     since: Instant,
     _scope: Scope,
@@ -33,7 +33,7 @@ fn with_spans(change: impl FnOnce(&mut Vec<Entered>)) {
 }
 
 /// Notes that the thread enters a span `now`, whose samples carry `labels`.
-pub(super) fn enter(id: u64, node: Arc<Node>, labels: &LabelSet, now: Instant) {
+pub(super) fn enter(id: u64, node: Arc<SpanPath>, labels: &LabelSet, now: Instant) {
     with_spans(|spans| {
         count_innermost(spans, now);
         spans.push(Entered { id, node: Some(node), since: now, _scope: labels.enter() });

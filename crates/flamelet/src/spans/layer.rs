@@ -11,7 +11,7 @@ use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
 use super::entered::{self, nanos};
-use super::tree::{Node, tree};
+use super::tree::{SpanPath, tree};
 use crate::TraceIds;
 
 /// A layer that puts spans into profiles, see the [module](super).
@@ -35,8 +35,8 @@ impl SpanLayer {
 }
 
 /// What is known about a span, in its extensions.
-struct Watched {
-    node: Arc<Node>,
+struct WatchedSpan {
+    node: Arc<SpanPath>,
     /// In how many threads, or how often in one thread, it is entered.
     entered: u32,
     /// When it was left, or made.
@@ -51,8 +51,8 @@ struct Watched {
     labels: Option<(LabelSet, LabelSet)>,
 }
 
-impl Watched {
-    fn new(node: Arc<Node>, now: Instant) -> Self {
+impl WatchedSpan {
+    fn new(node: Arc<SpanPath>, now: Instant) -> Self {
         Self { node, entered: 0, left: now, idle: 0, of_children: 0, ids: None, labels: None }
     }
 
@@ -92,11 +92,11 @@ impl Watched {
 }
 
 /// Changes what is known about a span; spans that the layer has not seen being made are left alone.
-fn change<S, T>(span: &SpanRef<'_, S>, change: impl FnOnce(&mut Watched) -> T) -> Option<T>
+fn change<S, T>(span: &SpanRef<'_, S>, change: impl FnOnce(&mut WatchedSpan) -> T) -> Option<T>
 where
     S: for<'a> LookupSpan<'a>,
 {
-    span.extensions_mut().get_mut::<Watched>().map(change)
+    span.extensions_mut().get_mut::<WatchedSpan>().map(change)
 }
 
 impl<S> Layer<S> for SpanLayer
@@ -107,7 +107,7 @@ where
         let Some(span) = context.span(id) else { return };
         let parent = span.parent().and_then(|parent| change(&parent, |it| it.node.clone()));
         let node = tree().child(parent.as_ref(), span.metadata());
-        span.extensions_mut().replace(Watched::new(node, Instant::now()));
+        span.extensions_mut().replace(WatchedSpan::new(node, Instant::now()));
     }
 
     fn on_enter(&self, id: &Id, context: Context<'_, S>) {

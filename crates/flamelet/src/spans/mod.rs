@@ -53,7 +53,7 @@ mod tree;
 
 pub use layer::{SpanLayer, layer};
 #[cfg(all(feature = "http", target_os = "linux"))]
-pub(crate) use profile::{profile, rows};
+pub(crate) use profile::{SpanCounts, profile, rows};
 #[cfg(feature = "http")]
 pub(crate) use tree::were_made;
 

@@ -5,18 +5,18 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use flamelet_capture::profile::{Profile, ProfileBuilder};
 
-use super::tree::{Node, tree};
+use super::tree::{SpanPath, tree};
 use crate::Profiler;
 
 /// A copy of what was counted for each path of spans.
-pub(crate) struct Rows(Vec<(Arc<Node>, [u64; 3])>);
+pub(crate) struct SpanCounts(Vec<(Arc<SpanPath>, [u64; 3])>);
 
 /// Returns what was counted so far.
-pub(crate) fn rows() -> Rows {
-    Rows(tree().nodes().into_iter().map(|node| (node.clone(), node.sums.read())).collect())
+pub(crate) fn rows() -> SpanCounts {
+    SpanCounts(tree().nodes().into_iter().map(|node| (node.clone(), node.sums.read())).collect())
 }
 
-impl Rows {
+impl SpanCounts {
     /// Returns what was added since `before`.
     #[cfg(all(feature = "http", target_os = "linux"))]
     pub(crate) fn since(mut self, before: &Self) -> Self {
@@ -28,7 +28,7 @@ impl Rows {
 }
 
 /// Makes the profile: the spans of a path are its stack.
-pub(crate) fn profile(profiler: &Profiler, rows: &Rows) -> Profile {
+pub(crate) fn profile(profiler: &Profiler, rows: &SpanCounts) -> Profile {
     let mut builder =
         ProfileBuilder::new(&[("spans", "count"), ("busy", "nanoseconds"), ("idle", "nanoseconds")]);
     builder.set_period("spans", "count", 1);

@@ -18,9 +18,9 @@ const DEEPEST: usize = 64;
 const LONGEST_PATH: usize = 200;
 
 /// A path of spans.
-pub(super) struct Node {
+pub(super) struct SpanPath {
     /// The span around this one; `None` for the root, which is no span.
-    pub(super) parent: Option<Arc<Node>>,
+    pub(super) parent: Option<Arc<SpanPath>>,
     pub(super) name: &'static str,
     pub(super) file: &'static str,
     pub(super) line: u32,
@@ -28,7 +28,7 @@ pub(super) struct Node {
     pub(super) path: Box<str>,
     depth: usize,
     /// Those that this process made: the child of a fork goes on with the spans that it was forked in.
-    children: ProcessRwLock<Vec<(Identifier, Arc<Node>)>>,
+    children: ProcessRwLock<Vec<(Identifier, Arc<SpanPath>)>>,
     pub(super) sums: Sums,
 }
 
@@ -61,20 +61,20 @@ impl Sums {
 }
 
 /// All paths of the process. The child of a fork counts its own.
-pub(super) struct Tree {
-    root: Arc<Node>,
+pub(super) struct SpanTree {
+    root: Arc<SpanPath>,
     /// For outermost spans beyond the limit.
-    other: Arc<Node>,
+    other: Arc<SpanPath>,
     /// All others but the root, parents before children.
-    nodes: ProcessRwLock<Vec<Arc<Node>>>,
+    nodes: ProcessRwLock<Vec<Arc<SpanPath>>>,
     count: AtomicUsize,
 }
 
-static TREE: PerProcess<Tree> = PerProcess::new();
+static TREE: PerProcess<SpanTree> = PerProcess::new();
 
 /// Returns the tree of this process.
-pub(super) fn tree() -> &'static Tree {
-    TREE.get_quick(|_| Tree::new())
+pub(super) fn tree() -> &'static SpanTree {
+    TREE.get_quick(|_| SpanTree::new())
 }
 
 /// Returns whether there ever was a span.
@@ -83,15 +83,19 @@ pub(crate) fn were_made() -> bool {
     tree().count.load(Ordering::Relaxed) > 0
 }
 
-impl Tree {
+impl SpanTree {
     fn new() -> Self {
-        let root = Arc::new(Node::new(None, "", "", 0));
-        let other = Arc::new(Node::new(Some(root.clone()), "(other)", "", 0));
+        let root = Arc::new(SpanPath::new(None, "", "", 0));
+        let other = Arc::new(SpanPath::new(Some(root.clone()), "(other)", "", 0));
         Self { root, other, nodes: ProcessRwLock::default(), count: AtomicUsize::new(0) }
     }
 
     /// Returns the path of a span inside `parent`, or an outermost one.
-    pub(super) fn child(&self, parent: Option<&Arc<Node>>, span: &'static Metadata<'static>) -> Arc<Node> {
+    pub(super) fn child(
+        &self,
+        parent: Option<&Arc<SpanPath>>,
+        span: &'static Metadata<'static>,
+    ) -> Arc<SpanPath> {
         let above = parent.unwrap_or(&self.root);
         if let Some(known) = above.known(&span.callsite()) {
             return known;
@@ -106,7 +110,7 @@ impl Tree {
             return parent.unwrap_or(&self.other).clone();
         }
         let (file, line) = (span.file().unwrap_or_default(), span.line().unwrap_or(0));
-        let node = Arc::new(Node::new(Some(above.clone()), span.name(), file, line));
+        let node = Arc::new(SpanPath::new(Some(above.clone()), span.name(), file, line));
         children.push((span.callsite(), node.clone()));
         drop(children);
         self.nodes.write().push(node.clone());
@@ -114,12 +118,12 @@ impl Tree {
     }
 
     /// Returns all paths. A later call returns the same ones first, in the same order.
-    pub(super) fn nodes(&self) -> Vec<Arc<Node>> {
+    pub(super) fn nodes(&self) -> Vec<Arc<SpanPath>> {
         std::iter::once(&self.other).chain(&*self.nodes.read()).cloned().collect()
     }
 }
 
-impl Node {
+impl SpanPath {
     fn new(parent: Option<Arc<Self>>, name: &'static str, file: &'static str, line: u32) -> Self {
         let path = match &parent {
             Some(above) if !above.path.is_empty() => cut(&format!("{}:{name}", above.path)).into(),
@@ -154,9 +158,9 @@ mod tests {
     use tracing_core::{Kind, Level, callsite::Callsite, field::FieldSet, subscriber::Interest};
 
     /// Not of size zero: each has an address of its own, by which callsites are distinguished.
-    struct Site(#[allow(dead_code, reason = "for its size")] u8);
+    struct TestCallsite(#[allow(dead_code, reason = "for its size")] u8);
 
-    impl Callsite for Site {
+    impl Callsite for TestCallsite {
         fn set_interest(&self, _: Interest) {}
 
         fn metadata(&self) -> &Metadata<'_> {
@@ -166,7 +170,7 @@ mod tests {
 
     /// A span of a line of its own.
     fn span(name: &'static str) -> &'static Metadata<'static> {
-        let site: &'static Site = Box::leak(Box::new(Site(0)));
+        let site: &'static TestCallsite = Box::leak(Box::new(TestCallsite(0)));
         let fields = FieldSet::new(&[], Identifier(site));
         let place = (Some("main.rs"), Some(7));
         Box::leak(Box::new(Metadata::new(
@@ -183,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_path_is_one_node_and_names_its_spans() {
-        let tree = Tree::new();
+        let tree = SpanTree::new();
         let (outer, inner) = (span("request"), span("query"));
         let request = tree.child(None, outer);
         let query = tree.child(Some(&request), inner);
@@ -217,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_storm_of_spans_is_bounded() {
-        let tree = Tree::new();
+        let tree = SpanTree::new();
         let mut node = tree.child(None, span("outermost"));
         for _ in 0..2 * DEEPEST {
             node = tree.child(Some(&node), span("deeper"));

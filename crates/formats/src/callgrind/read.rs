@@ -52,7 +52,7 @@ enum NameSpace {
 
 /// The names in a file, and what their numbers stand for.
 #[derive(Default)]
-struct NumberedNames {
+struct ReadNames {
     texts: Vec<String>,
     compressed: [HashMap<u64, NameId, FxBuildHasher>; 3],
 }
@@ -66,7 +66,7 @@ struct Position {
 
 struct OutFileParser {
     budget: Budget,
-    names: NumberedNames,
+    names: ReadNames,
     by_text: ByteIndex<NameId>,
     events: Vec<String>,
     has_address: bool,
@@ -98,7 +98,7 @@ struct OutFileParser {
 
 impl OutFileParser {
     fn new(budget: &Budget) -> Self {
-        let names = NumberedNames { texts: vec![String::new()], ..NumberedNames::default() };
+        let names = ReadNames { texts: vec![String::new()], ..ReadNames::default() };
         Self {
             budget: budget.clone(),
             names,

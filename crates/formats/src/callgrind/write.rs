@@ -145,16 +145,16 @@ fn spaced(values: &[i64]) -> String {
 
 #[derive(Default)]
 struct NameTables {
-    objects: NumberedNames,
-    files: NumberedNames,
-    functions: NumberedNames,
+    objects: WrittenNames,
+    files: WrittenNames,
+    functions: WrittenNames,
 }
 
 /// Gives each name a number, and writes the name only on first use.
 #[derive(Default)]
-struct NumberedNames(HashMap<String, usize>);
+struct WrittenNames(HashMap<String, usize>);
 
-impl NumberedNames {
+impl WrittenNames {
     fn short(&mut self, name: &str) -> String {
         let name = if name.is_empty() { "???" } else { name };
         if let Some(number) = self.0.get(name) {

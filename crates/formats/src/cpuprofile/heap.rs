@@ -4,7 +4,7 @@ use flamelet_profile::{Budget, ErrorKind, LabelSetId, LocationId, Profile, Resul
 use serde::Deserialize;
 
 use super::CallFrame;
-use super::nested::Parts;
+use super::nested::NodeParts;
 use crate::assembly::Assembly;
 use crate::number::to_count;
 use crate::{Error, json};
@@ -33,7 +33,7 @@ pub(super) fn recognise(text: &[u8]) -> bool {
 
 /// Reads a heap profile.
 pub(super) fn read(text: &[u8], budget: &Budget) -> Result<Profile> {
-    let parts = Parts::of(text, budget);
+    let parts = NodeParts::of(text, budget);
     budget.check()?;
     let mut assembly = Assembly::new(false, budget);
     let space = assembly.column("inuse_space", "bytes");

@@ -31,7 +31,7 @@ pub(super) fn recognise(text: &[u8]) -> bool {
 
 /// Reads the file with all nodes of the tree.
 pub(super) fn parse(text: &[u8], budget: &Budget) -> Result<CpuProfileFile> {
-    let parts = Parts::of(text, budget);
+    let parts = NodeParts::of(text, budget);
     budget.check()?;
     let mut file: CpuProfileFile = json::parse(&parts.texts[0], "cpuprofile", budget)?;
     let Some(head) = file.head.take() else { return Ok(file) };
@@ -59,7 +59,7 @@ enum OpenBracket {
 }
 
 /// A text in which each object in an array called `children` has become a separate part.
-pub(super) struct Parts {
+pub(super) struct NodeParts {
     pub(super) texts: Vec<Vec<u8>>,
     /// The part that each was taken from.
     pub(super) parents: Vec<usize>,
@@ -68,7 +68,7 @@ pub(super) struct Parts {
     open: Vec<OpenBracket>,
 }
 
-impl Parts {
+impl NodeParts {
     pub(super) fn of(text: &[u8], budget: &Budget) -> Self {
         budget.has_room(text.len());
         let mut parts = Self { texts: vec![Vec::new()], parents: vec![0], inside: vec![0], open: Vec::new() };
@@ -139,7 +139,7 @@ mod tests {
     fn parts_of_a_text() {
         let text = br#"{"head":{"id":1,"children":[{"x":[{"y":"]}"}],"children":[{"id":3}], "id":2},{"id":4}]},"a":[1,2]}"#;
         let budget = Budget::new(crate::Limits::default());
-        let parts = Parts::of(text, &budget);
+        let parts = NodeParts::of(text, &budget);
         let texts: Vec<_> = parts.texts.iter().map(|text| String::from_utf8_lossy(text)).collect();
         let expected = [
             r#"{"head":{"id":1,"children":[]},"a":[1,2]}"#,
@@ -150,8 +150,8 @@ mod tests {
         assert_eq!(texts, expected);
         assert_eq!(parts.parents, [0, 0, 1, 0]);
         for cut in 0..text.len() {
-            Parts::of(&text[..cut], &budget);
+            NodeParts::of(&text[..cut], &budget);
         }
-        Parts::of(b"]}]}{[}]", &budget);
+        NodeParts::of(b"]}]}{[}]", &budget);
     }
 }

@@ -38,7 +38,7 @@ pub(crate) fn write(
             notes.dropped_labels_but_threads(profile);
             for (thread, events) in timeline.threads.iter().zip(events_by_thread(profile, timeline, index)) {
                 if !events.is_empty() {
-                    let mut tables = Tables::new(profile, &libs, &mut frames);
+                    let mut tables = ThreadTables::new(profile, &libs, &mut frames);
                     events.iter().for_each(|event| tables.event(event, scale));
                     threads.push(tables.finish(thread, weight));
                 }
@@ -48,7 +48,7 @@ pub(crate) fn write(
             notes.dropped_timeline(profile);
             notes.dropped_labels(profile);
             notes.push("samples are placed one after another, because the format needs times".into());
-            let mut tables = Tables::new(profile, &libs, &mut frames);
+            let mut tables = ThreadTables::new(profile, &libs, &mut frames);
             for sample in profile.samples().filter(|sample| sample.values[index] != 0) {
                 tables.in_turn(sample.stack, sample.values[index], scale);
             }
@@ -141,7 +141,7 @@ fn breakpad_id(build_id: &str) -> String {
 }
 
 /// The tables of one thread.
-struct Tables<'a, 'p> {
+struct ThreadTables<'a, 'p> {
     profile: &'p Profile,
     libs: &'a Libs,
     frames: &'a mut FrameTable<'p>,
@@ -155,7 +155,7 @@ struct Tables<'a, 'p> {
     scratch: Vec<u32>,
 }
 
-impl<'a, 'p> Tables<'a, 'p> {
+impl<'a, 'p> ThreadTables<'a, 'p> {
     fn new(profile: &'p Profile, libs: &'a Libs, frames: &'a mut FrameTable<'p>) -> Self {
         frames.restart();
         Self {
@@ -205,7 +205,7 @@ impl<'a, 'p> Tables<'a, 'p> {
 
     fn finish(self, thread: &Thread, weight_type: &str) -> Value {
         let mut strings = Strings::default();
-        let mut functions = Functions::default();
+        let mut functions = FunctionTable::default();
         let frames = self.frames.frames();
         let of_frame: Vec<usize> =
             frames.iter().map(|frame| functions.add(frame, self.libs, &mut strings)).collect();
@@ -281,14 +281,14 @@ impl Strings {
 }
 
 #[derive(Default)]
-struct Functions {
+struct FunctionTable {
     index: HashMap<(usize, Option<usize>, i64), usize>,
     rows: Vec<(usize, Option<usize>, i64)>,
     /// The modules that are used, by resource number.
     resources: Vec<usize>,
 }
 
-impl Functions {
+impl FunctionTable {
     fn add(&mut self, frame: &crate::frames::WrittenFrame, libs: &Libs, strings: &mut Strings) -> usize {
         let file = (!frame.file.is_empty()).then(|| strings.add(&frame.file));
         let key = (strings.add(&frame.name), file, self.resource(libs.numbers.get(&frame.module).copied()));

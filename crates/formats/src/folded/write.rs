@@ -42,7 +42,7 @@ pub(crate) fn write(
         }
         start = end;
         line.pop();
-        writeln!(line, " {}", Count { value, units })?;
+        writeln!(line, " {}", FoldedCount { value, units })?;
         out.write_all(&line)?;
     }
     if zero > 0 {
@@ -148,12 +148,12 @@ fn push_name(line: &mut Vec<u8>, name: &str) {
     }));
 }
 
-struct Count {
+struct FoldedCount {
     value: i64,
     units: i64,
 }
 
-impl std::fmt::Display for Count {
+impl std::fmt::Display for FoldedCount {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let digits = self.units.ilog10() as usize;
         match digits {

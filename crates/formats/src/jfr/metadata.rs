@@ -44,10 +44,10 @@ pub(super) struct Metadata {
 }
 
 /// An element of the metadata tree.
-struct Element {
+struct MetadataElement {
     name: usize,
     attributes: Vec<(usize, usize)>,
-    children: Vec<Element>,
+    children: Vec<MetadataElement>,
 }
 
 impl Metadata {
@@ -70,7 +70,7 @@ impl Metadata {
         Some(metadata)
     }
 
-    fn collect(&mut self, element: &Element, strings: &[String]) -> Option<()> {
+    fn collect(&mut self, element: &MetadataElement, strings: &[String]) -> Option<()> {
         for child in &element.children {
             if strings.get(child.name)? == "class" {
                 self.add_class(child, strings)?;
@@ -81,7 +81,7 @@ impl Metadata {
         Some(())
     }
 
-    fn add_class(&mut self, element: &Element, strings: &[String]) -> Option<()> {
+    fn add_class(&mut self, element: &MetadataElement, strings: &[String]) -> Option<()> {
         let id = element.attribute("id", strings)?.parse().ok()?;
         let name = element.attribute("name", strings)?.to_owned();
         let mut fields = Vec::new();
@@ -180,7 +180,7 @@ impl Metadata {
     }
 }
 
-impl Element {
+impl MetadataElement {
     fn attribute<'a>(&self, name: &str, strings: &'a [String]) -> Option<&'a str> {
         let (_, value) =
             self.attributes.iter().find(|(key, _)| strings.get(*key).is_some_and(|key| key == name))?;
@@ -188,7 +188,7 @@ impl Element {
     }
 }
 
-fn parse_element(bytes: &mut Bytes<'_>, depth: u32, budget: &Budget) -> Option<Element> {
+fn parse_element(bytes: &mut Bytes<'_>, depth: u32, budget: &Budget) -> Option<MetadataElement> {
     if depth > MAX_DEPTH {
         return None;
     }
@@ -203,8 +203,8 @@ fn parse_element(bytes: &mut Bytes<'_>, depth: u32, budget: &Budget) -> Option<E
     let count = index()?;
     let mut children = Vec::new();
     for _ in 0..count {
-        budget.charge(size_of::<Element>() + 2 * ALLOCATION).ok()?;
+        budget.charge(size_of::<MetadataElement>() + 2 * ALLOCATION).ok()?;
         children.push(parse_element(bytes, depth + 1, budget)?);
     }
-    Some(Element { name, attributes, children })
+    Some(MetadataElement { name, attributes, children })
 }

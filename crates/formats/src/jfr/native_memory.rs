@@ -7,7 +7,7 @@ use crate::assembly::Assembly;
 
 /// An allocation.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Block {
+pub(super) struct NativeBlock {
     pub(super) address: i64,
     pub(super) time: u64,
     /// The row of its stack.
@@ -19,13 +19,13 @@ pub(super) struct Block {
 /// order of time.
 #[derive(Default)]
 pub(super) struct NativeMemory {
-    blocks: Vec<Block>,
+    blocks: Vec<NativeBlock>,
     /// The address and the time of each free.
     frees: Vec<(i64, u64)>,
 }
 
 impl NativeMemory {
-    pub(super) fn allocated(&mut self, block: Block, budget: &Budget) {
+    pub(super) fn allocated(&mut self, block: NativeBlock, budget: &Budget) {
         budget.push(&mut self.blocks, block);
     }
 
@@ -56,14 +56,14 @@ impl NativeMemory {
     }
 
     /// Returns the blocks that were not freed after they were allocated.
-    fn live(&mut self, budget: &Budget) -> Vec<Block> {
-        const ENTRY: usize = size_of::<(i64, Block)>() * 2;
+    fn live(&mut self, budget: &Budget) -> Vec<NativeBlock> {
+        const ENTRY: usize = size_of::<(i64, NativeBlock)>() * 2;
         self.blocks.sort_by_key(|block| block.time);
         self.frees.sort_by_key(|free| free.1);
         if !budget.has_room(self.blocks.len() * ENTRY) {
             return Vec::new();
         }
-        let mut live: HashMap<i64, Block> = HashMap::default();
+        let mut live: HashMap<i64, NativeBlock> = HashMap::default();
         let mut frees = self.frees.iter().peekable();
         for block in &self.blocks {
             while let Some((address, _)) = frees.next_if(|free| free.1 < block.time) {
@@ -93,7 +93,7 @@ mod tests {
         });
         let mut native = NativeMemory::default();
         let mut allocated = |address, time, row: usize, size| {
-            native.allocated(Block { address, time, row: rows[row], size }, &budget);
+            native.allocated(NativeBlock { address, time, row: rows[row], size }, &budget);
         };
         // The second block has the address of the first one, after that was freed.
         allocated(0x10, 30, 1, 200);

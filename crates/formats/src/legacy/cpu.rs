@@ -9,19 +9,19 @@ use crate::assembly::Assembly;
 
 /// The size and byte order of a file's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Words {
+struct WordLayout {
     wide: bool,
     big: bool,
 }
 
-const LAYOUTS: [Words; 4] = [
-    Words { wide: true, big: false },
-    Words { wide: false, big: false },
-    Words { wide: true, big: true },
-    Words { wide: false, big: true },
+const LAYOUTS: [WordLayout; 4] = [
+    WordLayout { wide: true, big: false },
+    WordLayout { wide: false, big: false },
+    WordLayout { wide: true, big: true },
+    WordLayout { wide: false, big: true },
 ];
 
-impl Words {
+impl WordLayout {
     const fn size(self) -> usize {
         if self.wide { 8 } else { 4 }
     }
@@ -34,7 +34,7 @@ impl Words {
     }
 }
 
-fn layout(bytes: &[u8]) -> Option<Words> {
+fn layout(bytes: &[u8]) -> Option<WordLayout> {
     LAYOUTS.into_iter().find(|words| {
         let header: Option<Vec<u64>> = (0..5).map(|at| words.read(bytes, at)).collect();
         header.is_some_and(|header| {

@@ -28,7 +28,7 @@ struct RecordBlock {
 }
 
 /// All blocks.
-pub(super) struct Blocks {
+pub(super) struct RecordBlocks {
     budget: Budget,
     most: usize,
     blocks: Vec<RecordBlock>,
@@ -37,7 +37,7 @@ pub(super) struct Blocks {
     copies: Option<(u32, usize)>,
 }
 
-impl Blocks {
+impl RecordBlocks {
     /// Creates an empty set of blocks, which are charged to `budget` as they are added.
     pub(super) fn within(budget: &Budget) -> Self {
         let most = usize::try_from(budget.room()).unwrap_or(usize::MAX) / BUDGET_PART / BLOCK;
@@ -45,7 +45,7 @@ impl Blocks {
         Self { budget: budget.clone(), most, blocks: Vec::new(), free: Vec::new(), copies: None }
     }
 
-    /// Returns a block for the caller, which must [`Blocks::let_go`] of it.
+    /// Returns a block for the caller, which must [`RecordBlocks::let_go`] of it.
     pub(super) fn take(&mut self) -> u32 {
         let number = self.free.pop().unwrap_or_else(|| {
             // The caller that reads the records checks for room; only a few blocks can be added after it ran out.

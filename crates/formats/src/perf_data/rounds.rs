@@ -5,7 +5,7 @@
 
 use flamelet_profile::Budget;
 
-use super::blocks::{Blocks, RecordPlace};
+use super::blocks::{RecordBlocks, RecordPlace};
 use super::sparse::DumpPlace;
 
 /// The most records that are held; beyond that the older half is released.
@@ -42,7 +42,7 @@ impl Rounds {
         time: u64,
         record: RecordPlace,
         dump: Option<DumpPlace>,
-        blocks: &mut Blocks,
+        blocks: &mut RecordBlocks,
     ) {
         blocks.hold(record.block);
         self.records.push((time, record, dump));
@@ -59,13 +59,21 @@ impl Rounds {
     }
 
     /// Ends a round: releases everything that no later record can precede.
-    pub(super) fn end_round(&mut self, blocks: &mut Blocks, each: impl FnMut(&[u8], Option<DumpPlace>)) {
+    pub(super) fn end_round(
+        &mut self,
+        blocks: &mut RecordBlocks,
+        each: impl FnMut(&[u8], Option<DumpPlace>),
+    ) {
         let due = std::mem::replace(&mut self.due, self.newest);
         self.release(due, blocks, each);
     }
 
     /// Releases the older half.
-    pub(super) fn release_half(&mut self, blocks: &mut Blocks, each: impl FnMut(&[u8], Option<DumpPlace>)) {
+    pub(super) fn release_half(
+        &mut self,
+        blocks: &mut RecordBlocks,
+        each: impl FnMut(&[u8], Option<DumpPlace>),
+    ) {
         let mut times: Vec<u64> = self.records.iter().map(|record| record.0).collect();
         if times.is_empty() {
             return;
@@ -76,11 +84,20 @@ impl Rounds {
     }
 
     /// Releases everything.
-    pub(super) fn release_all(&mut self, blocks: &mut Blocks, each: impl FnMut(&[u8], Option<DumpPlace>)) {
+    pub(super) fn release_all(
+        &mut self,
+        blocks: &mut RecordBlocks,
+        each: impl FnMut(&[u8], Option<DumpPlace>),
+    ) {
         self.release(u64::MAX, blocks, each);
     }
 
-    fn release(&mut self, due: u64, blocks: &mut Blocks, mut each: impl FnMut(&[u8], Option<DumpPlace>)) {
+    fn release(
+        &mut self,
+        due: u64,
+        blocks: &mut RecordBlocks,
+        mut each: impl FnMut(&[u8], Option<DumpPlace>),
+    ) {
         self.records.sort_by_key(|record| record.0);
         let count = self.records.partition_point(|record| record.0 <= due);
         for (_, place, dump) in self.records.drain(..count) {
@@ -97,10 +114,10 @@ mod tests {
     #[test]
     fn records_leave_in_the_order_of_their_times() {
         let budget = Budget::new(flamelet_profile::Limits::default());
-        let (mut rounds, mut blocks) = (Rounds::within(&budget), Blocks::within(&budget));
+        let (mut rounds, mut blocks) = (Rounds::within(&budget), RecordBlocks::within(&budget));
         let mut got = Vec::new();
         let mut take = |record: &[u8], _: Option<DumpPlace>| got.push(record[0]);
-        let push = |times: &[u8], rounds: &mut Rounds, blocks: &mut Blocks| {
+        let push = |times: &[u8], rounds: &mut Rounds, blocks: &mut RecordBlocks| {
             for &time in times {
                 let place = blocks.store(&[time]);
                 rounds.push(u64::from(time), place, None, blocks);

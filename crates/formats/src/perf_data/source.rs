@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use flamelet_profile::{Error, Result};
 use flamelet_unwind::perf_event::{RecordHeader, SampleLayout};
 
-use super::blocks::{BLOCK, Blocks, RecordPlace};
+use super::blocks::{BLOCK, RecordBlocks, RecordPlace};
 use super::sparse::{NextRecord, Sparse};
 use crate::input::Input;
 
@@ -22,7 +22,7 @@ pub(super) struct RecordSource<'a> {
 }
 
 impl<'a> RecordSource<'a> {
-    pub(super) fn new(input: Input<'a>, blocks: &mut Blocks) -> Self {
+    pub(super) fn new(input: Input<'a>, blocks: &mut RecordBlocks) -> Self {
         Self { input, block: blocks.take(), start: 0, end: 0, sparse: None }
     }
 
@@ -42,7 +42,7 @@ impl<'a> RecordSource<'a> {
         &mut self,
         at: u64,
         layout: SampleLayout,
-        blocks: &mut Blocks,
+        blocks: &mut RecordBlocks,
     ) -> Option<&'a File> {
         let file = self.input.file()?;
         self.sparse = Some((Sparse::new(file, at, blocks), layout));
@@ -50,7 +50,7 @@ impl<'a> RecordSource<'a> {
     }
 
     /// Returns the next record. Of a dump that is left in the file, about the first `part` bytes are returned.
-    pub(super) fn record(&mut self, big: bool, part: usize, blocks: &mut Blocks) -> Result<NextRecord> {
+    pub(super) fn record(&mut self, big: bool, part: usize, blocks: &mut RecordBlocks) -> Result<NextRecord> {
         if let Some((sparse, layout)) = &mut self.sparse {
             let next = sparse.record(big, layout, part, blocks);
             return next.map_err(|error| self.explain(&error));
@@ -71,7 +71,7 @@ impl<'a> RecordSource<'a> {
     }
 
     /// Reads until there are `count` bytes; returns false at the end of the file.
-    fn need(&mut self, count: usize, blocks: &mut Blocks) -> Result<bool> {
+    fn need(&mut self, count: usize, blocks: &mut RecordBlocks) -> Result<bool> {
         while self.end - self.start < count {
             if self.start + count > BLOCK {
                 self.next_block(blocks);
@@ -88,7 +88,7 @@ impl<'a> RecordSource<'a> {
     }
 
     /// Continues in another block, and moves the beginning of the record there.
-    fn next_block(&mut self, blocks: &mut Blocks) {
+    fn next_block(&mut self, blocks: &mut RecordBlocks) {
         let next = blocks.take();
         let length = self.end - self.start;
         let rest = RecordPlace { block: self.block, start: self.start as u32, length: length as u32 };
@@ -110,7 +110,7 @@ impl<'a> RecordSource<'a> {
     }
 
     /// Returns what is left, up to `max` bytes, and whether it could be read.
-    pub(super) fn rest(&mut self, max: u64, blocks: &Blocks) -> (Vec<u8>, bool) {
+    pub(super) fn rest(&mut self, max: u64, blocks: &RecordBlocks) -> (Vec<u8>, bool) {
         if let Some((sparse, _)) = &self.sparse {
             return sparse.rest(max).map_or((Vec::new(), false), |bytes| (bytes, true));
         }

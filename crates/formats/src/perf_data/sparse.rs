@@ -9,7 +9,7 @@ use std::io;
 
 use flamelet_unwind::perf_event::{ByteReader, RecordHeader, SampleLayout, record_kind};
 
-use super::blocks::{BLOCK, Blocks, RecordPlace};
+use super::blocks::{BLOCK, RecordBlocks, RecordPlace};
 
 /// How much is read at once in addition to the first part of a dump: the end of the previous dump, small records, and
 /// a sample up to its dump, which takes at most half of this.
@@ -63,7 +63,7 @@ pub(super) struct Sparse<'a> {
 }
 
 impl<'a> Sparse<'a> {
-    pub(super) fn new(file: &'a File, at: u64, blocks: &mut Blocks) -> Self {
+    pub(super) fn new(file: &'a File, at: u64, blocks: &mut RecordBlocks) -> Self {
         let window = RecordPlace { block: blocks.take(), start: 0, length: 0 };
         Self { file, at, window, window_at: at, before: None }
     }
@@ -74,7 +74,7 @@ impl<'a> Sparse<'a> {
         big: bool,
         layout: &SampleLayout,
         part: usize,
-        blocks: &mut Blocks,
+        blocks: &mut RecordBlocks,
     ) -> io::Result<NextRecord> {
         // When much is held back, dumps are left out.
         let ahead = FRONT + if blocks.is_half_full() { 0 } else { part };
@@ -105,7 +105,7 @@ impl<'a> Sparse<'a> {
         big: bool,
         layout: &SampleLayout,
         ahead: usize,
-        blocks: &mut Blocks,
+        blocks: &mut RecordBlocks,
     ) -> io::Result<Option<(RecordPlace, DumpPlace)>> {
         let wanted = size.min(ahead - FRONT / 2);
         let Some(head) = self.look(self.at, wanted, ahead, blocks)? else { return Ok(None) };
@@ -131,7 +131,7 @@ impl<'a> Sparse<'a> {
         at: u64,
         count: usize,
         ahead: usize,
-        blocks: &mut Blocks,
+        blocks: &mut RecordBlocks,
     ) -> io::Result<Option<RecordPlace>> {
         let inside = at.checked_sub(self.window_at).and_then(|start| usize::try_from(start).ok());
         if let Some(start) = inside.filter(|start| start + count <= self.window.length as usize) {

@@ -4,7 +4,7 @@ use flamelet_profile::budget::ALLOCATION;
 use flamelet_profile::{Budget, Error, ErrorKind, Result};
 use flamelet_unwind::perf_event::{ByteReader, EventAttr, RecordHeader, record_kind, sample_bit};
 
-use super::blocks::{Blocks, RecordPlace};
+use super::blocks::{RecordBlocks, RecordPlace};
 use super::features::Features;
 use super::inflate::Inflate;
 use super::own_records;
@@ -40,7 +40,7 @@ pub(super) struct Stream<'a> {
     features_at: u64,
     attrs: Vec<(EventAttr, Vec<u64>)>,
     pub(super) features: Features,
-    blocks: Blocks,
+    blocks: RecordBlocks,
     rounds: Rounds,
     inflate: Option<Inflate>,
     /// Unpacked records; the last may be incomplete.
@@ -60,7 +60,7 @@ impl<'a> Stream<'a> {
     /// Reads the header and the attrs.
     pub(super) fn open(input: Input<'a>, budget: &Budget) -> Result<Self> {
         let big = super::is_big_endian(input.head());
-        let mut blocks = Blocks::within(budget);
+        let mut blocks = RecordBlocks::within(budget);
         let source = RecordSource::new(input, &mut blocks);
         let mut stream = Self {
             source,

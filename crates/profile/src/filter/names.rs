@@ -36,7 +36,7 @@ impl Matches {
 
 /// What focus and ignore say about a location.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+enum LocationMatch {
     Indifferent,
     Focused,
     Ignored,
@@ -49,8 +49,8 @@ pub(super) fn by_name(profile: &mut Profile, filter: &Filter, outcome: &mut Filt
     let verdicts = verdicts(profile, filter, outcome);
     let hidden = hide_lines(profile, filter, outcome);
     let is_wanted = |stack: &[LocationId]| {
-        let is_ignored = stack.iter().any(|id| verdicts[id.index()] == Verdict::Ignored);
-        !is_ignored && stack.iter().any(|id| verdicts[id.index()] == Verdict::Focused)
+        let is_ignored = stack.iter().any(|id| verdicts[id.index()] == LocationMatch::Ignored);
+        !is_ignored && stack.iter().any(|id| verdicts[id.index()] == LocationMatch::Focused)
     };
     // Stacks are shared between samples, so each is judged and cut once.
     profile.rewrite_stacks(|_, stack, into| {
@@ -62,21 +62,21 @@ pub(super) fn by_name(profile: &mut Profile, filter: &Filter, outcome: &mut Filt
     });
 }
 
-fn verdicts(profile: &Profile, filter: &Filter, outcome: &mut FilterOutcome) -> Vec<Verdict> {
+fn verdicts(profile: &Profile, filter: &Filter, outcome: &mut FilterOutcome) -> Vec<LocationMatch> {
     let focus = filter.focus.as_ref().map(|regex| Matches::of(profile, regex));
     let ignore = filter.ignore.as_ref().map(|regex| Matches::of(profile, regex));
     let verdict = |location: &Location| {
         if ignore.as_ref().is_some_and(|ignore| ignore.location(profile, location)) {
-            Verdict::Ignored
+            LocationMatch::Ignored
         } else if focus.as_ref().is_none_or(|focus| focus.location(profile, location)) {
-            Verdict::Focused
+            LocationMatch::Focused
         } else {
-            Verdict::Indifferent
+            LocationMatch::Indifferent
         }
     };
-    let verdicts: Vec<Verdict> = profile.locations.iter().map(verdict).collect();
-    outcome.report("Focus", focus.is_some(), verdicts.contains(&Verdict::Focused));
-    outcome.report("Ignore", ignore.is_some(), verdicts.contains(&Verdict::Ignored));
+    let verdicts: Vec<LocationMatch> = profile.locations.iter().map(verdict).collect();
+    outcome.report("Focus", focus.is_some(), verdicts.contains(&LocationMatch::Focused));
+    outcome.report("Ignore", ignore.is_some(), verdicts.contains(&LocationMatch::Ignored));
     verdicts
 }
 

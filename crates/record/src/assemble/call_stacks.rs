@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::collect::{CallKey, Findings, Meaning, Row, StackNumber};
+use crate::collect::{CallKey, Findings, Meaning, SampleRow, StackNumber};
 
 /// The stacks from which a thread was seen to make a system call, with their weights.
 #[derive(Default)]
@@ -26,7 +26,7 @@ pub(super) fn seen_stacks(findings: &Findings) -> FxHashMap<CallKey, CallStacks>
 }
 
 impl CallStacks {
-    fn add(&mut self, row: &Row, is_regular: bool) {
+    fn add(&mut self, row: &SampleRow, is_regular: bool) {
         let stack = (row.key.stack, row.amount);
         if is_regular {
             self.regular.push(stack);

@@ -1,6 +1,6 @@
 //! The sample values of a recording.
 
-use crate::collect::{Meaning, Row};
+use crate::collect::{Meaning, SampleRow};
 
 /// The values that each sample has, depending on what is recorded.
 #[derive(Clone, Debug)]
@@ -51,7 +51,7 @@ impl Columns {
         column.map_or("", |column| self.types[column].0.as_str())
     }
 
-    pub(super) fn values(&self, row: &Row) -> Vec<i64> {
+    pub(super) fn values(&self, row: &SampleRow) -> Vec<i64> {
         let mut values = vec![0; self.types.len()];
         let (count, amount) = (row.count as i64, i64::try_from(row.amount).unwrap_or(i64::MAX));
         let mut set = |column: Option<usize>, value| column.into_iter().for_each(|at| values[at] = value);

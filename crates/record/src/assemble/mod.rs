@@ -9,7 +9,9 @@ use flamelet_profile::{
 use flamelet_unwind::Module;
 use rustc_hash::FxHashMap;
 
-use crate::collect::{CallKey, CallTotals, Findings, MappingNumber, Meaning, Row, StackNumber, is_kernel};
+use crate::collect::{
+    CallKey, CallTotals, Findings, MappingNumber, Meaning, SampleRow, StackNumber, is_kernel,
+};
 use crate::names::{FoundNames, calls, waits};
 use call_stacks::{Elsewhere, seen_stacks, shares};
 pub(crate) use columns::Columns;
@@ -77,7 +79,7 @@ impl RecordedProfile<'_> {
     }
 
     /// Adds a row. Returns its sample if it counts in the timeline.
-    fn add_row(&mut self, row: &Row) -> Option<u32> {
+    fn add_row(&mut self, row: &SampleRow) -> Option<u32> {
         if matches!(row.key.meaning, Meaning::Syscall { .. }) {
             return None;
         }

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::arguments::Arguments;
 use super::counters::Counters;
-use super::rows::Rows;
+use super::rows::SampleRows;
 use super::spaces::SharedModules;
 use super::stack_collector::StackCollector;
 use super::stack_table::StackNumber;
@@ -18,7 +18,7 @@ use crate::sys::machine;
 pub(crate) struct Findings {
     pub(crate) threads: Threads,
     pub(crate) stacks: StackCollector,
-    pub(crate) rows: Rows,
+    pub(crate) rows: SampleRows,
     pub(crate) syscalls: SyscallTable,
     /// The arguments of those calls, if they are recorded.
     pub(crate) arguments: Arguments,
@@ -37,7 +37,7 @@ impl Findings {
         Self {
             threads: Threads::default(),
             stacks: StackCollector::new(modules, counters.clone()),
-            rows: Rows::new(max_moments),
+            rows: SampleRows::new(max_moments),
             syscalls: SyscallTable::default(),
             arguments: Arguments::default(),
             waits: FxHashMap::default(),

@@ -16,7 +16,7 @@ use crate::sys::memory::ProcessMemory;
 
 /// A part of a file that a process mapped executable.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Mapped<'a> {
+pub(crate) struct MappedImage<'a> {
     pub(crate) pid: u32,
     pub(crate) start: u64,
     pub(crate) end: u64,
@@ -54,13 +54,13 @@ struct FileKey {
 }
 
 /// Returns whether the process was started from the file of this mapping.
-fn is_program(mapped: &Mapped<'_>) -> bool {
+fn is_program(mapped: &MappedImage<'_>) -> bool {
     let target = std::fs::read_link(format!("/proc/{}/exe", mapped.pid)).unwrap_or_default();
     target.to_str().is_some_and(|name| name.strip_suffix(" (deleted)").unwrap_or(name) == mapped.name)
 }
 
 /// Returns the link to the program that the process runs, if that is the deleted file of this mapping.
-fn deleted_program(mapped: &Mapped<'_>) -> Option<PathBuf> {
+fn deleted_program(mapped: &MappedImage<'_>) -> Option<PathBuf> {
     let link = PathBuf::from(format!("/proc/{}/exe", mapped.pid));
     let target = std::fs::read_link(&link).ok()?;
     let name = target.to_str()?.strip_suffix(" (deleted)")?;
@@ -69,7 +69,7 @@ fn deleted_program(mapped: &Mapped<'_>) -> Option<PathBuf> {
 
 /// Returns the table of code that the process has generated, if it is of a known kind. Its instructions must be
 /// complete before they are mapped executable.
-fn table_of_generated(mapped: &Mapped<'_>) -> Option<Arc<Table>> {
+fn table_of_generated(mapped: &MappedImage<'_>) -> Option<Arc<Table>> {
     const GLANCE: u64 = 32;
     const MOST: u64 = 4 << 20;
     let memory = ProcessMemory::open(mapped.pid).ok()?;
@@ -86,7 +86,7 @@ fn table_of_generated(mapped: &Mapped<'_>) -> Option<Arc<Table>> {
 
 impl Images {
     /// Returns the module for a mapping. A file that cannot be read or is not ELF becomes a module without a table.
-    pub(crate) fn module(&mut self, mapped: &Mapped<'_>) -> Module {
+    pub(crate) fn module(&mut self, mapped: &MappedImage<'_>) -> Module {
         let image = match mapped.name {
             "[vdso]" => self.vdso(),
             name if name.starts_with('/') && !name.starts_with("//") => self.file(mapped),
@@ -134,7 +134,7 @@ impl Images {
         self.vdso.get_or_insert_with(read).clone()
     }
 
-    fn file(&mut self, mapped: &Mapped<'_>) -> Option<Arc<Image>> {
+    fn file(&mut self, mapped: &MappedImage<'_>) -> Option<Arc<Image>> {
         if let Some(known) = mapped.build_id.and_then(|id| self.by_build_id.get(id)) {
             return Some(known.clone());
         }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use flamelet_unwind::perf_event::Mmap;
 
 use super::findings::Findings;
-use super::images::Mapped;
+use super::images::MappedImage;
 use super::order::Due;
 use super::origins::KnownOrigins;
 use super::rows::{Meaning, RowKey};
@@ -74,7 +74,7 @@ impl Intake {
         let name = String::from_utf8_lossy(mmap.name);
         let Mmap { pid, start, offset, build_id, .. } = *mmap;
         let Some(end) = start.checked_add(mmap.length) else { return };
-        let mapped = Mapped { pid, start, end, offset, name: &name, build_id, is_deleted: false };
+        let mapped = MappedImage { pid, start, end, offset, name: &name, build_id, is_deleted: false };
         self.findings.stacks.spaces.map(&mapped, time);
     }
 

@@ -24,7 +24,7 @@ pub(crate) use counters::Counters;
 pub(crate) use findings::Findings;
 pub(crate) use images::Images;
 pub use latencies::Latencies;
-pub(crate) use rows::{Meaning, Row};
+pub(crate) use rows::{Meaning, SampleRow};
 pub(crate) use spaces::{Published, SharedModules};
 pub(crate) use stack_collector::StackCollector;
 pub(crate) use stack_table::{MappingNumber, StackNumber, is_kernel};

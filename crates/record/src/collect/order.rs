@@ -11,7 +11,7 @@ use crate::events::ring_records::RingRecord;
 
 /// Chunks whose records wait for their turn.
 pub(crate) struct Order {
-    waiting: Vec<Entry>,
+    waiting: Vec<BufferedRecord>,
     chunks: Vec<WaitingChunk>,
     free: Vec<u32>,
     /// For each ring, when it was last read and when the time before.
@@ -19,7 +19,7 @@ pub(crate) struct Order {
 }
 
 #[derive(Clone, Copy)]
-struct Entry {
+struct BufferedRecord {
     time: u64,
     chunk: u32,
     offset: u32,
@@ -60,7 +60,7 @@ impl Order {
         let mut at = 0;
         while let Some((record, length)) = chunk.kept.bytes.get(at..).and_then(RingRecord::first) {
             if let Some(time) = record.time() {
-                self.waiting.push(Entry { time, chunk: slot, offset: at as u32 });
+                self.waiting.push(BufferedRecord { time, chunk: slot, offset: at as u32 });
             }
             at += length.max(8);
         }
@@ -91,7 +91,7 @@ impl Order {
         self.waiting.sort_by_key(|entry| entry.time);
         let due = self.waiting.partition_point(|entry| entry.time < time);
         for at in 0..due {
-            let Entry { time, chunk, offset } = self.waiting[at];
+            let BufferedRecord { time, chunk, offset } = self.waiting[at];
             let slot = &mut self.chunks[chunk as usize];
             slot.left -= 1;
             if let Some((record, _)) = slot.kept.bytes.get(offset as usize..).and_then(RingRecord::first) {

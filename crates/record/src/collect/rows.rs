@@ -37,7 +37,7 @@ pub(crate) struct RowKey {
 
 /// One row.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Row {
+pub(crate) struct SampleRow {
     pub(crate) key: RowKey,
     /// The number of samples.
     pub(crate) count: u64,
@@ -55,8 +55,8 @@ pub(crate) struct RowMoment {
 
 /// All rows and moments. There are only as many rows as the program has stacks, but a moment for every sample, so the
 /// number of moments is limited. At the limit the timeline ends, complete up to that time, and the rows continue.
-pub(crate) struct Rows {
-    pub(crate) rows: Vec<Row>,
+pub(crate) struct SampleRows {
+    pub(crate) rows: Vec<SampleRow>,
     index: FxHashMap<RowKey, u32>,
     pub(crate) moments: Vec<RowMoment>,
     max_moments: usize,
@@ -64,7 +64,7 @@ pub(crate) struct Rows {
     pub(crate) timeline_end: Option<u64>,
 }
 
-impl Rows {
+impl SampleRows {
     pub(crate) fn new(max_moments: usize) -> Self {
         Self {
             rows: Vec::new(),
@@ -78,7 +78,7 @@ impl Rows {
     /// Adds to a row, creating it if it is new. Returns its index.
     pub(crate) fn add(&mut self, key: RowKey, amount: u64) -> u32 {
         let at = *self.index.entry(key).or_insert_with(|| {
-            self.rows.push(Row { key, count: 0, amount: 0 });
+            self.rows.push(SampleRow { key, count: 0, amount: 0 });
             (self.rows.len() - 1) as u32
         });
         let row = &mut self.rows[at as usize];
@@ -123,13 +123,13 @@ mod tests {
         RowKey { stack: StackNumber(0), thread, meaning }
     }
 
-    fn moments(rows: &Rows) -> Vec<(u64, u64)> {
+    fn moments(rows: &SampleRows) -> Vec<(u64, u64)> {
         rows.moments.iter().map(|moment| (moment.time, moment.amount)).collect()
     }
 
     #[test]
     fn totals_go_on_when_the_timeline_is_full() {
-        let mut rows = Rows::new(3);
+        let mut rows = SampleRows::new(3);
         for time in 10..15 {
             rows.add_at(key(0, Meaning::Cpu), 7, time);
         }
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn a_full_timeline_has_what_had_begun_by_its_end() {
         let blocked = Meaning::OffCpu { is_preempted: false };
-        let mut rows = Rows::new(2);
+        let mut rows = SampleRows::new(2);
         rows.add_at(key(0, Meaning::Cpu), 1, 10);
         rows.add_at(key(0, Meaning::Cpu), 1, 20);
         rows.add_at(key(0, Meaning::Cpu), 1, 30);

@@ -7,7 +7,7 @@ use flamelet_symbol::process::parse_maps;
 use flamelet_unwind::{AddressSpace, Era, Eras, Modules};
 use rustc_hash::FxHashMap;
 
-use super::images::{ANONYMOUS, Images, Mapped};
+use super::images::{ANONYMOUS, Images, MappedImage};
 use crate::generated::Generators;
 use crate::processes;
 use crate::sys::machine;
@@ -162,7 +162,7 @@ impl Spaces {
     }
 
     /// Notes that a process mapped a file at `time`.
-    pub(crate) fn map(&mut self, mapped: &Mapped<'_>, time: u64) {
+    pub(crate) fn map(&mut self, mapped: &MappedImage<'_>, time: u64) {
         self.follow(mapped.pid);
         self.generators.mapped(mapped.pid, mapped.name);
         let module = self.images.module(mapped);
@@ -198,7 +198,7 @@ fn read_modules(pid: u32, images: &mut Images) -> Modules {
             continue;
         }
         let name = if mapping.path.is_empty() { ANONYMOUS } else { &mapping.path };
-        modules.insert(images.module(&Mapped {
+        modules.insert(images.module(&MappedImage {
             pid,
             start: mapping.start,
             end: mapping.limit,
@@ -227,7 +227,7 @@ mod tests {
         let map = |spaces: &mut Spaces, pid, start| {
             let end = start + 0x1000;
             let mapped =
-                Mapped { pid, start, end, offset: 0, name: "//anon", build_id: None, is_deleted: false };
+                MappedImage { pid, start, end, offset: 0, name: "//anon", build_id: None, is_deleted: false };
             spaces.map(&mapped, 20);
         };
         map(&mut spaces, 1, 0x1000);

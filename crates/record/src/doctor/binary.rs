@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use flamelet_symbol::inspect::{self, FramePointerUse, Inspection};
-use flamelet_symbol::locate::{Search, Wanted};
+use flamelet_symbol::locate::{Search, WantedBinary};
 
 use super::{CheckResult, Report};
 use crate::{Error, ErrorKind, Result};
@@ -21,7 +21,7 @@ pub fn binary(path: &Path) -> Result<Report> {
 
 fn names(report: &mut Report, path: &Path, inspection: &Inspection) {
     let id = inspection.build_id.as_ref().map(ToString::to_string).unwrap_or_default();
-    let located = Search::from_environment().locate(&Wanted { path, build_id: &id });
+    let located = Search::from_environment().locate(&WantedBinary { path, build_id: &id });
     let (symbols, dynamic) = (inspection.symbols, inspection.dynamic_symbols);
     let remedy = "build with `debug = \"limited\"` in the Cargo profile";
     let debug = inspection.debug_info;

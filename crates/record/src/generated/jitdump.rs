@@ -8,7 +8,7 @@ use std::path::Path;
 use flamelet_profile::budget::hash_entry;
 use rustc_hash::FxHashMap;
 
-use super::list::List;
+use super::list::CodeList;
 use super::{Generator, MOST_BYTES};
 
 /// `JiTD` as a number in the order of this machine's bytes.
@@ -30,7 +30,7 @@ pub(super) fn is_name(path: &str) -> bool {
 }
 
 /// Reads the list of a process into `list`. Returns `None` if there is none.
-pub(super) fn read(generator: &Generator, list: &mut List) -> Option<()> {
+pub(super) fn read(generator: &Generator, list: &mut CodeList) -> Option<()> {
     let path: &Path = generator.jitdump.as_deref()?;
     let file = generator.open(path, path)?;
     functions(BufReader::new(file.take(MOST_BYTES)), list)
@@ -38,7 +38,7 @@ pub(super) fn read(generator: &Generator, list: &mut List) -> Option<()> {
 
 /// Reads the functions of a file, up to its end or the first record that is damaged. The last one may be half
 /// written.
-pub(super) fn functions(mut file: impl Read, list: &mut List) -> Option<()> {
+pub(super) fn functions(mut file: impl Read, list: &mut CodeList) -> Option<()> {
     let mut header = [0; HEADER];
     file.read_exact(&mut header).ok()?;
     let rest = (u32_at(&header, 8)? as usize).checked_sub(HEADER)?;
@@ -52,7 +52,7 @@ pub(super) fn functions(mut file: impl Read, list: &mut List) -> Option<()> {
 
 /// The functions so far.
 struct Loaded<'l> {
-    list: &'l mut List,
+    list: &'l mut CodeList,
     /// The last one at each address.
     by_start: FxHashMap<u64, usize>,
 }
@@ -118,8 +118,8 @@ mod tests {
     use super::super::MOST_OF_ONE;
     use super::*;
 
-    fn read(file: &[u8]) -> Option<List> {
-        let mut list = List::new(MOST_OF_ONE);
+    fn read(file: &[u8]) -> Option<CodeList> {
+        let mut list = CodeList::new(MOST_OF_ONE);
         functions(file, &mut list).map(|()| list)
     }
 

@@ -21,12 +21,12 @@ const NAME: usize = ALLOCATION + 2 * size_of::<usize>();
 
 /// The functions that were read so far.
 #[derive(Debug)]
-pub(super) struct List {
+pub(super) struct CodeList {
     pub(super) functions: Vec<Function>,
     budget: Budget,
 }
 
-impl List {
+impl CodeList {
     /// An empty list that takes up to `room` bytes.
     pub(super) fn new(room: usize) -> Self {
         Self { functions: Vec::new(), budget: Budget::new(Limits::of_memory(room as u64)) }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use rustc_hash::FxHashMap;
 
 use crate::sys::machine;
-use list::{Function, List};
+use list::{CodeList, Function};
 pub(crate) use runtimes::Runtime;
 
 /// More than any real list has. A file that never ends must not be read whole.
@@ -133,12 +133,12 @@ pub(crate) struct GeneratedCode {
 impl GeneratedCode {
     /// Reads the lists of a process into at most `room` bytes. Returns `None` if there are none.
     pub(crate) fn of(generator: &Generator, room: usize) -> Option<Self> {
-        let mut list = List::new(room.min(MOST_OF_ONE));
+        let mut list = CodeList::new(room.min(MOST_OF_ONE));
         let found = [perf_map::read(generator, &mut list), jitdump::read(generator, &mut list)];
         found.iter().any(Option::is_some).then(|| Self::new(list))
     }
 
-    fn new(list: List) -> Self {
+    fn new(list: CodeList) -> Self {
         let (used, is_cut) = (list.used(), list.is_cut());
         let mut functions = list.functions;
         functions.sort_by_key(|function| function.start);
@@ -163,7 +163,7 @@ impl GeneratedCode {
 #[doc(hidden)]
 pub fn fuzz_generated(bytes: &[u8]) {
     const ROOM: usize = 1 << 16;
-    let mut list = List::new(ROOM);
+    let mut list = CodeList::new(ROOM);
     perf_map::functions(bytes, &mut list);
     let _ = jitdump::functions(bytes, &mut list);
     assert!(list.functions.capacity() * size_of::<Function>() <= ROOM, "{}", list.functions.capacity());
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn names_by_range_and_the_latest_wins() {
-        let mut list = List::new(MOST_OF_ONE);
+        let mut list = CodeList::new(MOST_OF_ONE);
         for (start, size, name) in
             [(0x1000, 0x20, "first"), (0x2000, 0x10, "a b c"), (0x1000, 0x20, "second")]
         {

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-use super::list::List;
+use super::list::CodeList;
 use super::{Generator, MOST_BYTES};
 
 /// The longest line that is read. The rest of a longer one is skipped.
@@ -11,7 +11,7 @@ const LONGEST: u64 = 64 << 10;
 
 /// Reads the map of a process, whose pid may be another one in its container, into `list`. Returns `None` if there is
 /// none.
-pub(super) fn read(generator: &Generator, list: &mut List) -> Option<()> {
+pub(super) fn read(generator: &Generator, list: &mut CodeList) -> Option<()> {
     let pid = generator.pid;
     let theirs = format!("/tmp/perf-{}.map", inner_pid(pid));
     let file = generator.open(Path::new(&theirs), Path::new(&format!("/tmp/perf-{pid}.map")))?;
@@ -19,7 +19,7 @@ pub(super) fn read(generator: &Generator, list: &mut List) -> Option<()> {
     Some(())
 }
 
-pub(super) fn functions(file: impl Read, list: &mut List) {
+pub(super) fn functions(file: impl Read, list: &mut CodeList) {
     let mut file = BufReader::new(file);
     let mut line = Vec::new();
     while !list.is_cut() && next_line(&mut file, &mut line) {
@@ -58,8 +58,8 @@ mod tests {
     use super::super::MOST_OF_ONE;
     use super::*;
 
-    fn read(file: impl Read) -> List {
-        let mut list = List::new(MOST_OF_ONE);
+    fn read(file: impl Read) -> CodeList {
+        let mut list = CodeList::new(MOST_OF_ONE);
         functions(file, &mut list);
         list
     }

@@ -4,7 +4,7 @@ use flamelet_profile::Profile;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::FoundNames;
-use crate::collect::{Findings, Meaning, Row};
+use crate::collect::{Findings, Meaning, SampleRow};
 use crate::generated::Runtime;
 
 /// Causes that concern less than this share of the samples are not mentioned: of a runtime, and of a file. Few names of a
@@ -51,7 +51,7 @@ fn about_runtimes(findings: &Findings, names: &mut FoundNames) -> Vec<String> {
 }
 
 /// Returns whether a stack has generated code that no list names.
-fn has_unnamed(findings: &Findings, names: &mut FoundNames, row: &Row) -> bool {
+fn has_unnamed(findings: &Findings, names: &mut FoundNames, row: &SampleRow) -> bool {
     let table = &findings.stacks.table;
     let generators = &findings.stacks.spaces.generators;
     table.list(row.key.stack).iter().any(|&at| {
@@ -61,7 +61,7 @@ fn has_unnamed(findings: &Findings, names: &mut FoundNames, row: &Row) -> bool {
     })
 }
 
-fn is_cut_in_generated(findings: &Findings, row: &Row) -> bool {
+fn is_cut_in_generated(findings: &Findings, row: &SampleRow) -> bool {
     let table = &findings.stacks.table;
     let Some(&root) = table.list(row.key.stack).last() else { return false };
     let mapping = table.locations[root as usize].mapping;

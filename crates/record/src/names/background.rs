@@ -14,7 +14,7 @@ use crate::sys::{machine, sched};
 
 /// A request for names.
 #[derive(Debug)]
-enum Question {
+enum NameQuestion {
     /// Addresses of one module.
     Module { module: ModuleName, mapped: MappedAt, addresses: Vec<u64> },
     /// The kernel, whose names are all read at once.
@@ -30,7 +30,7 @@ pub(crate) struct Background {
 impl Background {
     /// Starts the thread. Without options, only the kernel's names are found.
     pub(crate) fn start(options: Option<SymbolizeOptions>) -> Result<Self> {
-        let (sender, asked) = mpsc::channel::<Question>();
+        let (sender, asked) = mpsc::channel::<NameQuestion>();
         let questions = Questions { sender, about_files: options.is_some() };
         let thread = std::thread::Builder::new().name("flamelet-names".to_owned()).spawn(move || {
             sched::run_last();
@@ -51,17 +51,17 @@ impl Background {
     }
 }
 
-fn answer(asked: mpsc::Receiver<Question>, mut symbolizer: Option<Symbolizer>) -> FoundNames {
+fn answer(asked: mpsc::Receiver<NameQuestion>, mut symbolizer: Option<Symbolizer>) -> FoundNames {
     let mut kernel = None;
     for question in asked {
         match (question, &mut symbolizer) {
-            (Question::Kernel, _) => {
+            (NameQuestion::Kernel, _) => {
                 kernel.get_or_insert_with(KernelNames::load);
             }
-            (Question::Module { module, mapped, addresses }, Some(symbolizer)) => {
+            (NameQuestion::Module { module, mapped, addresses }, Some(symbolizer)) => {
                 symbolizer.frames(&module, mapped, &addresses);
             }
-            (Question::Module { .. }, None) => {}
+            (NameQuestion::Module { .. }, None) => {}
         }
     }
     let (kernel, kernel_nanos) = kernel.map_or((None, 0), KernelNames::wait);
@@ -71,7 +71,7 @@ fn answer(asked: mpsc::Receiver<Question>, mut symbolizer: Option<Symbolizer>) -
 /// Requests names from the background thread.
 #[derive(Clone)]
 pub(crate) struct Questions {
-    sender: mpsc::Sender<Question>,
+    sender: mpsc::Sender<NameQuestion>,
     about_files: bool,
 }
 
@@ -82,7 +82,7 @@ impl Questions {
         for location in &stacks.table.locations[asked..] {
             let Some(mapping) = location.mapping else {
                 if is_kernel(location.address) {
-                    self.send(Question::Kernel);
+                    self.send(NameQuestion::Kernel);
                 }
                 continue;
             };
@@ -108,10 +108,10 @@ impl Questions {
             moved_file.map_or_else(|| module.name.to_string(), |path| path.to_string_lossy().into_owned());
         let mapped = MappedAt { start: module.start, limit: module.end, offset: module.file_offset };
         let module = ModuleName { path, build_id: module.build_id_hex() };
-        self.send(Question::Module { module, mapped, addresses });
+        self.send(NameQuestion::Module { module, mapped, addresses });
     }
 
-    fn send(&self, question: Question) {
+    fn send(&self, question: NameQuestion) {
         // The thread can only be gone if it panicked; the recording then lacks names, but is not lost.
         let _ = self.sender.send(question);
     }

@@ -75,7 +75,11 @@ impl FoundNames {
     }
 
     /// Names the remaining locations of `profile` by the symbols of their files, if that was requested.
-    pub(crate) fn symbolize(&mut self, profile: &mut Profile, images: &Images) -> Option<symbolize::Summary> {
+    pub(crate) fn symbolize(
+        &mut self,
+        profile: &mut Profile,
+        images: &Images,
+    ) -> Option<symbolize::SymbolizeSummary> {
         let symbolizer = self.symbolizer.as_mut()?;
         let renamed = point_at_open_fds(profile, images);
         let summary = symbolizer.symbolize_profile(profile);

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use flamelet_preload_ledger::modules::Module;
-use flamelet_preload_ledger::{FIRST_FRAME, NO_ROOM, ROOT, Row, SIZE_NODE, TRUNCATED, address_parts};
+use flamelet_preload_ledger::modules::ModuleLine;
+use flamelet_preload_ledger::{FIRST_FRAME, NO_ROOM, ROOT, ReadNode, SIZE_NODE, TRUNCATED, address_parts};
 use flamelet_profile::{
     Assembler, Label, LabelSetId, LocationId, MappingId, Profile, Quality, allocation_frames,
 };
@@ -160,7 +160,7 @@ impl<'a> ProcessHeap<'a> {
         }
     }
 
-    fn sum_up(&mut self, row: &Row, root: u32, values: &[i64; 6], is_sampled: bool) {
+    fn sum_up(&mut self, row: &ReadNode, root: u32, values: &[i64; 6], is_sampled: bool) {
         let [objects, space, live, live_bytes, peak, temporary] = values.map(|value| value.max(0) as u64);
         let summary = &mut *self.summary;
         summary.allocations += objects;
@@ -179,7 +179,7 @@ impl<'a> ProcessHeap<'a> {
         }
     }
 
-    fn row(&self, number: u32) -> Row {
+    fn row(&self, number: u32) -> ReadNode {
         self.process.counts.rows.get(number as usize).copied().unwrap_or_default()
     }
 
@@ -210,7 +210,7 @@ impl<'a> ProcessHeap<'a> {
     }
 
     fn mapping(&mut self, at: usize) -> MappingId {
-        let Module { start, end, file_offset, path, build_id, .. } = &self.process.modules.modules[at];
+        let ModuleLine { start, end, file_offset, path, build_id, .. } = &self.process.modules.modules[at];
         self.assembler.module((self.number as u64) << 32 | at as u64, |builder| {
             builder.file_mapping(*start..*end, *file_offset, path, build_id)
         })

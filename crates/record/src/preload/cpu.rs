@@ -10,7 +10,7 @@ use flamelet_profile::pprof::{self, Limits};
 use flamelet_profile::{Profile, Quality, merge};
 use flamelet_symbol::symbolize::Symbolizer;
 
-use super::folder::Folder;
+use super::folder::PreloadFolder;
 use super::generated::Runtimes;
 use super::running::RunningCommand;
 use super::{Library, program};
@@ -42,7 +42,7 @@ pub fn record(
     };
     let mut command = std::mem::replace(command, Command::new(""));
     program::check(command.get_program(), program::Purpose::Cpu)?;
-    let folder = Folder::new(library)?;
+    let folder = PreloadFolder::new(library)?;
     folder.preload_into(&mut command);
     command.env(env::FREQUENCY, options.frequency.to_string());
     let mut saver = options.checkpoint.take().map(Saver::new);
@@ -152,11 +152,11 @@ struct Gathered {
 }
 
 /// Merges the profiles of all processes, each labelled with its process, and their quality.
-fn gather(folder: &Folder) -> Result<Gathered> {
+fn gather(folder: &PreloadFolder) -> Result<Gathered> {
     let (mut quality, mut runtimes) = (Quality::default(), Runtimes::default());
     let mut profiles = Vec::new();
     for path in folder.files(PROFILE_ENDING) {
-        let Some(bytes) = Folder::read(&path) else { continue };
+        let Some(bytes) = PreloadFolder::read(&path) else { continue };
         let Ok(mut profile) = pprof::read(&bytes, &Limits::default()) else { continue };
         if let Some(own) = profile.quality {
             quality.samples += own.samples;
@@ -182,8 +182,8 @@ fn gather(folder: &Folder) -> Result<Gathered> {
     Ok(Gathered { profile: merged, quality, runtimes })
 }
 
-fn no_samples(folder: &Folder) -> Error {
-    let refused = folder.files(REFUSED_ENDING).iter().find_map(|path| Folder::read(path));
+fn no_samples(folder: &PreloadFolder) -> Error {
+    let refused = folder.files(REFUSED_ENDING).iter().find_map(|path| PreloadFolder::read(path));
     let why = refused.map(|why| String::from_utf8_lossy(&why).into_owned());
     let why = why.as_deref().unwrap_or("it ended before it could be sampled, or could not load the library");
     Error::new(ErrorKind::Unsupported, format!("the command has left no samples: {why}"))

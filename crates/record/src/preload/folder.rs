@@ -33,7 +33,7 @@ const MOST_BYTES: u64 = 1 << 30;
 const MOST_FILES: usize = 300_000;
 
 /// A folder that is removed on drop, or by the sweeper if the recorder is killed.
-pub(super) struct Folder {
+pub(super) struct PreloadFolder {
     outer: PathBuf,
     inner: PathBuf,
     library: PathBuf,
@@ -42,7 +42,7 @@ pub(super) struct Folder {
     sweeper: Option<Sweeper>,
 }
 
-impl Folder {
+impl PreloadFolder {
     /// Creates a folder, on a disk rather than in memory if possible, and installs the library where it can be
     /// loaded.
     pub(super) fn new(library: Library) -> Result<Self> {
@@ -105,7 +105,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for PreloadFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.outer);
         if let Some(sweeper) = self.sweeper.take() {
@@ -131,8 +131,8 @@ fn remove_forgotten(place: &Path) {
 mod tests {
     use super::*;
 
-    fn made_in(place: &Path) -> Folder {
-        Folder::make_in(place, Path::new("/lib.so")).expect("a private folder")
+    fn made_in(place: &Path) -> PreloadFolder {
+        PreloadFolder::make_in(place, Path::new("/lib.so")).expect("a private folder")
     }
 
     #[test]

@@ -12,7 +12,7 @@ use flamelet_profile::{HeapSizes, Profile};
 use flamelet_symbol::symbolize::{self, Symbolizer};
 
 use super::assemble;
-use super::folder::Folder;
+use super::folder::PreloadFolder;
 pub use super::heap_summary::HeapSummary;
 use super::heap_summary::ProcessFiles;
 use super::running::RunningCommand;
@@ -88,7 +88,7 @@ pub fn record(
     stop: &AtomicBool,
 ) -> Result<Recorded> {
     let program = program::check(options.command.get_program(), program::Purpose::Heap)?;
-    let folder = Folder::new(options.library)?;
+    let folder = PreloadFolder::new(options.library)?;
     let mut command = options.command;
     folder.preload_into(&mut command);
     command.env(env::MEAN, options.mean.unwrap_or(0).to_string());
@@ -160,21 +160,21 @@ fn never_loaded(name: &str, was_ended: bool) -> Error {
 }
 
 /// Reads what all processes have written so far. A process that is only starting is skipped.
-fn gather(folder: &Folder) -> Vec<ProcessFiles> {
+fn gather(folder: &PreloadFolder) -> Vec<ProcessFiles> {
     let read = |path: &PathBuf| {
         let counts = read_counts(path)?;
-        let modules = Folder::read(&path.with_extension(MODULES_ENDING)).unwrap_or_default();
+        let modules = PreloadFolder::read(&path.with_extension(MODULES_ENDING)).unwrap_or_default();
         Some(ProcessFiles { counts, modules: Modules::parse(&String::from_utf8_lossy(&modules)) })
     };
     folder.files(COUNTS_ENDING).iter().filter_map(read).collect()
 }
 
 fn read_counts(path: &Path) -> Option<AllocationCounts> {
-    flamelet_preload_ledger::read(&Folder::read(path)?).ok()
+    flamelet_preload_ledger::read(&PreloadFolder::read(path)?).ok()
 }
 
 /// Counts the processes that created their file and had no room to fill it.
-fn without_room(folder: &Folder) -> usize {
+fn without_room(folder: &PreloadFolder) -> usize {
     let is_empty =
         |path: &&PathBuf| path.symlink_metadata().is_ok_and(|file| file.is_file() && file.len() == 0);
     folder.files(COUNTS_ENDING).iter().filter(is_empty).count()
@@ -187,7 +187,7 @@ struct ProgressSums {
 }
 
 impl ProgressSums {
-    fn so_far(&mut self, folder: &Folder) -> Progress {
+    fn so_far(&mut self, folder: &PreloadFolder) -> Progress {
         let mut progress = Progress::default();
         for path in folder.files(COUNTS_ENDING) {
             let Some((allocations, live)) = self.of(path) else { continue };

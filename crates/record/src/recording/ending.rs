@@ -8,7 +8,7 @@ use flamelet_profile::{Profile, Quality, ValueType};
 use flamelet_symbol::symbolize;
 use rustc_hash::FxHashMap;
 
-use super::{Drain, Recording, Watched};
+use super::{Drain, Recording, WatchTarget};
 use crate::assemble::{self, Columns};
 use crate::collect::{ArgumentsId, CallTotals, Counters, Findings};
 use crate::drain::Message;
@@ -58,7 +58,7 @@ impl Recording {
             ending.finish(names, &self.counters, self.notes, collected.save_failure);
         summary.was_eager = self.was_eager;
         let command = match self.watched {
-            Watched::Running(child) => Some(end_of(child)?),
+            WatchTarget::Running(child) => Some(end_of(child)?),
             _ => None,
         };
         closing.into_iter().for_each(|closed| drop(closed.join()));
@@ -102,7 +102,7 @@ impl Ending<'_> {
         counters: &Counters,
         notes: Vec<String>,
         save_failure: Option<std::io::Error>,
-    ) -> (Profile, Summary, Option<symbolize::Summary>) {
+    ) -> (Profile, Summary, Option<symbolize::SymbolizeSummary>) {
         let mut names = names;
         let (mut profile, symbols, names_nanos) = self.profile(&mut names);
         let mut summary = self.summary(counters, symbols.as_ref(), &profile);
@@ -118,7 +118,7 @@ impl Ending<'_> {
     }
 
     /// Returns the profile with names, and the CPU time spent on finding them.
-    fn profile(&self, names: &mut FoundNames) -> (Profile, Option<symbolize::Summary>, u64) {
+    fn profile(&self, names: &mut FoundNames) -> (Profile, Option<symbolize::SymbolizeSummary>, u64) {
         let before = machine::thread_cpu_nanos();
         let mut profile = assemble::profile(self.findings, self.columns, names, self.start_nanos);
         profile.header.duration_nanos = i64::try_from(self.elapsed.as_nanos()).unwrap_or(i64::MAX);
@@ -134,7 +134,7 @@ impl Ending<'_> {
     fn summary(
         &self,
         counters: &Counters,
-        symbols: Option<&symbolize::Summary>,
+        symbols: Option<&symbolize::SymbolizeSummary>,
         profile: &Profile,
     ) -> Summary {
         let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);

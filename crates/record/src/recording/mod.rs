@@ -42,7 +42,7 @@ pub struct Recorded {
     /// The summary of the recording.
     pub summary: Summary,
     /// What was found out about names; `None` if they were not requested.
-    pub symbols: Option<symbolize::Summary>,
+    pub symbols: Option<symbolize::SymbolizeSummary>,
     /// What became of the command; `None` if there was none.
     pub command: Option<CommandEnd>,
 }
@@ -107,7 +107,7 @@ pub(crate) fn record(
 }
 
 /// What the recording watches, once it is known to exist.
-enum Watched {
+enum WatchTarget {
     Processes(Vec<u32>),
     Waiting(Waiting),
     Running(Child),
@@ -125,7 +125,7 @@ enum Drain {
 
 struct Recording {
     options: RecordOptions,
-    watched: Watched,
+    watched: WatchTarget,
     session: Session,
     /// Dropped after the session, whose events may belong to its probes.
     plan: Plan,
@@ -148,7 +148,7 @@ struct Recording {
 
 impl Recording {
     fn prepare(mut options: RecordOptions) -> Result<Self> {
-        let watched = Watched::new(&mut options)?;
+        let watched = WatchTarget::new(&mut options)?;
         let cpus = machine::online_cpus();
         let plan = Plan::new(&options, watched.first(), cpus.first().copied().unwrap_or(0))?;
         let (session, rings) = Session::new(&plan, options.ring_bytes)?;
@@ -204,16 +204,16 @@ impl Recording {
     /// Opens the events and starts them.
     fn start(&mut self) -> Result<()> {
         let events = self.plan.events.clone();
-        match std::mem::replace(&mut self.watched, Watched::Nothing) {
-            Watched::Waiting(waiting) => {
+        match std::mem::replace(&mut self.watched, WatchTarget::Nothing) {
+            WatchTarget::Waiting(waiting) => {
                 let pid = waiting.pid();
                 self.session.watch(Watch::Thread(pid), &events)?;
                 self.ends.push(open_pidfd(pid)?);
                 let program = waiting.program().to_owned();
                 let child = waiting.release().map_err(|error| command_failed(&program, &error))?;
-                self.watched = Watched::Running(child);
+                self.watched = WatchTarget::Running(child);
             }
-            Watched::Processes(pids) => {
+            WatchTarget::Processes(pids) => {
                 watch::watch_families(&mut self.session, &pids, &events)?;
                 self.session.enable()?;
                 for &pid in &pids {
@@ -228,7 +228,7 @@ impl Recording {
                     let with_waits = self.options.off_cpu;
                     let _ = self.messages.send(Message::Introduce { pid, with_waits });
                 }
-                self.watched = Watched::Processes(pids);
+                self.watched = WatchTarget::Processes(pids);
             }
             watched => {
                 self.session.watch(Watch::Everything, &events)?;
@@ -257,7 +257,7 @@ impl Recording {
             }
             let mut ended = ready.iter();
             self.ends.retain(|_| ended.next().is_none_or(|ready| !ready.readable && !ready.hung_up));
-            let everything = matches!(self.watched, Watched::Everything);
+            let everything = matches!(self.watched, WatchTarget::Everything);
             let is_over = stop.load(Ordering::Relaxed)
                 || left.is_some_and(|left| left.is_zero())
                 || self.ends.is_empty() && !everything;
@@ -296,7 +296,7 @@ impl Recording {
     /// Returns whether the eager drain is needed as soon as the program runs below a frame that its unwind table knows to
     /// be larger than any dump.
     fn awaits_huge_frames(&self) -> bool {
-        let is_watched = !matches!(self.watched, Watched::Everything);
+        let is_watched = !matches!(self.watched, WatchTarget::Everything);
         let may_switch = !self.was_eager && self.options.completion == Completion::Auto && self.options.cpu;
         may_switch && is_watched && self.modules.has_huge_frames()
     }
@@ -319,7 +319,7 @@ impl Recording {
             attr.sample_stack_user = attr.sample_stack_user.max(RecordOptions::MAX_DUMP);
         }
         let events = [PlannedEvent { attr, ..planned }];
-        let everything = matches!(self.watched, Watched::Everything);
+        let everything = matches!(self.watched, WatchTarget::Everything);
         let pids = self.living();
         self.session.replace(EventSource::Cpu, |session| {
             if everything {
@@ -356,8 +356,8 @@ impl Recording {
         let mut pids = self.modules.pids();
         pids.retain(|&pid| pid != 0);
         match &self.watched {
-            Watched::Processes(first) => pids.extend(first),
-            Watched::Running(child) => pids.push(child.id()),
+            WatchTarget::Processes(first) => pids.extend(first),
+            WatchTarget::Running(child) => pids.push(child.id()),
             _ => {}
         }
         pids.sort_unstable();
@@ -366,7 +366,7 @@ impl Recording {
     }
 }
 
-impl Watched {
+impl WatchTarget {
     fn new(options: &mut RecordOptions) -> Result<Self> {
         match &mut options.target {
             Target::Pids(pids) => {

@@ -10,7 +10,7 @@ use super::response::{Heatmap, OwnedLabels, ProfileType, Response, Series};
 use super::{Labels, Measured, Source, Span};
 use crate::flame;
 use crate::selector::Selector;
-use crate::tree::Tree;
+use crate::tree::CallTree;
 
 /// The calls that are answered.
 pub const METHODS: &[&str] = &[
@@ -277,7 +277,7 @@ fn select_of(
     Ok(profile.map(|profile| (profile, chosen.value)))
 }
 
-pub(super) fn tree(source: &dyn Source, request: &Request) -> Result<Tree> {
+pub(super) fn tree(source: &dyn Source, request: &Request) -> Result<CallTree> {
     if request.format == TREE_FORMAT {
         return Err(Error::new(
             ErrorKind::Unsupported,
@@ -285,7 +285,8 @@ pub(super) fn tree(source: &dyn Source, request: &Request) -> Result<Tree> {
         ));
     }
     let selected = select(source, request)?;
-    Ok(selected.map_or_else(Tree::default, |(profile, value)| Tree::of(&profile, value, &request.call_site)))
+    Ok(selected
+        .map_or_else(CallTree::default, |(profile, value)| CallTree::of(&profile, value, &request.call_site)))
 }
 
 fn flame_graph(source: &dyn Source, request: &Request) -> Result<Response> {

@@ -107,7 +107,7 @@ impl Codec {
 
 /// An answer, to be sent by the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct QueryAnswer {
     /// The HTTP status.
     pub status: u16,
     /// The content type.
@@ -144,19 +144,19 @@ pub fn unpack(encoding: &str, body: Vec<u8>) -> Result<Vec<u8>> {
 }
 
 /// Answers a call of `method`, which is one of [`METHODS`], with this body.
-pub fn answer(source: &dyn Source, method: &str, codec: Codec, body: &[u8]) -> Answer {
+pub fn answer(source: &dyn Source, method: &str, codec: Codec, body: &[u8]) -> QueryAnswer {
     let outcome =
         request::Request::read(method, codec, body).and_then(|request| calls::call(source, method, &request));
     match outcome {
         Ok(response) => {
-            Answer { status: 200, content_type: codec.content_type(), body: response.write(codec) }
+            QueryAnswer { status: 200, content_type: codec.content_type(), body: response.write(codec) }
         }
         Err(error) => failure(&error),
     }
 }
 
 /// Returns an error as Connect writes it.
-pub fn failure(error: &Error) -> Answer {
+pub fn failure(error: &Error) -> QueryAnswer {
     let (status, code) = match error.kind() {
         ErrorKind::NotFound => (404, "not_found"),
         ErrorKind::Unsupported => (501, "unimplemented"),
@@ -169,5 +169,5 @@ pub fn failure(error: &Error) -> Answer {
         _ => (500, "internal"),
     };
     let body = serde_json::json!({ "code": code, "message": error.to_string() });
-    Answer { status, content_type: "application/json", body: body.to_string().into_bytes() }
+    QueryAnswer { status, content_type: "application/json", body: body.to_string().into_bytes() }
 }

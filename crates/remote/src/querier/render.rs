@@ -4,18 +4,20 @@ use flamelet_profile::{Error, Result, moment};
 use serde_json::{Value, json};
 
 use super::request::Request;
-use super::{Answer, Source, calls, failure};
+use super::{QueryAnswer, Source, calls, failure};
 use crate::flame::{self, Flame};
 
 const MILLISECOND: i64 = 1_000_000;
 
 /// Answers `/pyroscope/render` (or `render-diff`) with these parameters; `now` is in nanoseconds since 1970.
-pub fn render(source: &dyn Source, is_diff: bool, parameters: &[(String, String)], now: i64) -> Answer {
+pub fn render(source: &dyn Source, is_diff: bool, parameters: &[(String, String)], now: i64) -> QueryAnswer {
     let outcome = if is_diff { difference(source, parameters, now) } else { single(source, parameters, now) };
     match outcome {
-        Ok(value) => {
-            Answer { status: 200, content_type: "application/json", body: value.to_string().into_bytes() }
-        }
+        Ok(value) => QueryAnswer {
+            status: 200,
+            content_type: "application/json",
+            body: value.to_string().into_bytes(),
+        },
         Err(error) => failure(&error),
     }
 }

@@ -32,7 +32,7 @@ pub(super) struct Request {
 
 /// A field of [`Request`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Slot {
+enum RequestField {
     TypeId,
     Selector,
     Name,
@@ -50,78 +50,78 @@ enum Slot {
 }
 
 /// A field of a message: its number, its names in JSON, and what it means.
-type Field = (u32, [&'static str; 2], Slot);
+type Field = (u32, [&'static str; 2], RequestField);
 
 const MERGE: &[Field] = &[
-    (1, ["profileTypeID", "profile_typeID"], Slot::TypeId),
-    (2, ["labelSelector", "label_selector"], Slot::Selector),
-    (3, ["start", ""], Slot::Start),
-    (4, ["end", ""], Slot::End),
-    (5, ["maxNodes", "max_nodes"], Slot::MaxNodes),
-    (6, ["format", ""], Slot::Format),
-    (7, ["stackTraceSelector", "stack_trace_selector"], Slot::CallSite),
+    (1, ["profileTypeID", "profile_typeID"], RequestField::TypeId),
+    (2, ["labelSelector", "label_selector"], RequestField::Selector),
+    (3, ["start", ""], RequestField::Start),
+    (4, ["end", ""], RequestField::End),
+    (5, ["maxNodes", "max_nodes"], RequestField::MaxNodes),
+    (6, ["format", ""], RequestField::Format),
+    (7, ["stackTraceSelector", "stack_trace_selector"], RequestField::CallSite),
 ];
 
 /// Returns the fields of the request of a call.
 fn fields_of(method: &str) -> &'static [Field] {
     match method {
-        "ProfileTypes" => &[(1, ["start", ""], Slot::Start), (2, ["end", ""], Slot::End)],
+        "ProfileTypes" => &[(1, ["start", ""], RequestField::Start), (2, ["end", ""], RequestField::End)],
         "LabelNames" => &[
-            (1, ["matchers", ""], Slot::Selector),
-            (2, ["start", ""], Slot::Start),
-            (3, ["end", ""], Slot::End),
+            (1, ["matchers", ""], RequestField::Selector),
+            (2, ["start", ""], RequestField::Start),
+            (3, ["end", ""], RequestField::End),
         ],
         "LabelValues" => &[
-            (1, ["name", ""], Slot::Name),
-            (2, ["matchers", ""], Slot::Selector),
-            (3, ["start", ""], Slot::Start),
-            (4, ["end", ""], Slot::End),
+            (1, ["name", ""], RequestField::Name),
+            (2, ["matchers", ""], RequestField::Selector),
+            (3, ["start", ""], RequestField::Start),
+            (4, ["end", ""], RequestField::End),
         ],
         "Series" => &[
-            (1, ["matchers", ""], Slot::Selector),
-            (2, ["labelNames", "label_names"], Slot::Labels),
-            (3, ["start", ""], Slot::Start),
-            (4, ["end", ""], Slot::End),
+            (1, ["matchers", ""], RequestField::Selector),
+            (2, ["labelNames", "label_names"], RequestField::Labels),
+            (3, ["start", ""], RequestField::Start),
+            (4, ["end", ""], RequestField::End),
         ],
         "SelectMergeStacktraces" => MERGE,
         "SelectMergeProfile" => &[
-            (1, ["profileTypeID", "profile_typeID"], Slot::TypeId),
-            (2, ["labelSelector", "label_selector"], Slot::Selector),
-            (3, ["start", ""], Slot::Start),
-            (4, ["end", ""], Slot::End),
-            (5, ["maxNodes", "max_nodes"], Slot::MaxNodes),
-            (6, ["stackTraceSelector", "stack_trace_selector"], Slot::CallSite),
+            (1, ["profileTypeID", "profile_typeID"], RequestField::TypeId),
+            (2, ["labelSelector", "label_selector"], RequestField::Selector),
+            (3, ["start", ""], RequestField::Start),
+            (4, ["end", ""], RequestField::End),
+            (5, ["maxNodes", "max_nodes"], RequestField::MaxNodes),
+            (6, ["stackTraceSelector", "stack_trace_selector"], RequestField::CallSite),
         ],
         "SelectMergeSpanProfile" => &[
-            (1, ["profileTypeID", "profile_typeID"], Slot::TypeId),
-            (2, ["labelSelector", "label_selector"], Slot::Selector),
-            (3, ["spanSelector", "span_selector"], Slot::Spans),
-            (4, ["start", ""], Slot::Start),
-            (5, ["end", ""], Slot::End),
-            (6, ["maxNodes", "max_nodes"], Slot::MaxNodes),
-            (7, ["format", ""], Slot::Format),
+            (1, ["profileTypeID", "profile_typeID"], RequestField::TypeId),
+            (2, ["labelSelector", "label_selector"], RequestField::Selector),
+            (3, ["spanSelector", "span_selector"], RequestField::Spans),
+            (4, ["start", ""], RequestField::Start),
+            (5, ["end", ""], RequestField::End),
+            (6, ["maxNodes", "max_nodes"], RequestField::MaxNodes),
+            (7, ["format", ""], RequestField::Format),
         ],
         "SelectSeries" => &[
-            (1, ["profileTypeID", "profile_typeID"], Slot::TypeId),
-            (2, ["labelSelector", "label_selector"], Slot::Selector),
-            (3, ["start", ""], Slot::Start),
-            (4, ["end", ""], Slot::End),
-            (5, ["groupBy", "group_by"], Slot::Labels),
-            (6, ["step", ""], Slot::Step),
-            (7, ["aggregation", ""], Slot::Aggregation),
-            (8, ["stackTraceSelector", "stack_trace_selector"], Slot::CallSite),
-            (9, ["limit", ""], Slot::Limit),
+            (1, ["profileTypeID", "profile_typeID"], RequestField::TypeId),
+            (2, ["labelSelector", "label_selector"], RequestField::Selector),
+            (3, ["start", ""], RequestField::Start),
+            (4, ["end", ""], RequestField::End),
+            (5, ["groupBy", "group_by"], RequestField::Labels),
+            (6, ["step", ""], RequestField::Step),
+            (7, ["aggregation", ""], RequestField::Aggregation),
+            (8, ["stackTraceSelector", "stack_trace_selector"], RequestField::CallSite),
+            (9, ["limit", ""], RequestField::Limit),
         ],
         "SelectHeatmap" => &[
-            (1, ["profileTypeID", "profile_typeID"], Slot::TypeId),
-            (2, ["labelSelector", "label_selector"], Slot::Selector),
-            (3, ["start", ""], Slot::Start),
-            (4, ["end", ""], Slot::End),
-            (5, ["step", ""], Slot::Step),
-            (6, ["groupBy", "group_by"], Slot::Labels),
-            (9, ["limit", ""], Slot::Limit),
+            (1, ["profileTypeID", "profile_typeID"], RequestField::TypeId),
+            (2, ["labelSelector", "label_selector"], RequestField::Selector),
+            (3, ["start", ""], RequestField::Start),
+            (4, ["end", ""], RequestField::End),
+            (5, ["step", ""], RequestField::Step),
+            (6, ["groupBy", "group_by"], RequestField::Labels),
+            (9, ["limit", ""], RequestField::Limit),
         ],
-        "Diff" => &[(1, ["left", ""], Slot::Side), (2, ["right", ""], Slot::Side)],
+        "Diff" => &[(1, ["left", ""], RequestField::Side), (2, ["right", ""], RequestField::Side)],
         _ => &[],
     }
 }
@@ -143,9 +143,11 @@ impl Request {
         while let Some((number, value)) = all.next()? {
             let Some(&(_, _, slot)) = fields.iter().find(|field| field.0 == number) else { continue };
             match (slot, value) {
-                (Slot::Side, FieldValue::Bytes(bytes)) => request.sides.push(Self::from_proto(MERGE, bytes)?),
-                (Slot::CallSite, FieldValue::Bytes(bytes)) => request.call_site = call_site(bytes)?,
-                (Slot::Step, FieldValue::Fixed64(bits)) => request.step = f64::from_bits(bits),
+                (RequestField::Side, FieldValue::Bytes(bytes)) => {
+                    request.sides.push(Self::from_proto(MERGE, bytes)?)
+                }
+                (RequestField::CallSite, FieldValue::Bytes(bytes)) => request.call_site = call_site(bytes)?,
+                (RequestField::Step, FieldValue::Fixed64(bits)) => request.step = f64::from_bits(bits),
                 (slot, FieldValue::Bytes(bytes)) => {
                     let text = std::str::from_utf8(bytes).map_err(|_| wrong("a text is not UTF-8"))?;
                     request.set_text(slot, text);
@@ -167,16 +169,16 @@ impl Request {
             let Some(value) = names.iter().find_map(|name| object.get(*name)) else { continue };
             match (slot, value) {
                 (_, Value::Null) => {}
-                (Slot::Side, side) => {
+                (RequestField::Side, side) => {
                     request.sides.resize(request.sides.len().max(*number as usize), Self::default());
                     request.sides[*number as usize - 1] = Self::from_json(MERGE, side)?;
                 }
-                (Slot::CallSite, selector) => {
+                (RequestField::CallSite, selector) => {
                     let sites = selector["callSite"].as_array().or_else(|| selector["call_site"].as_array());
                     let names = sites.into_iter().flatten().filter_map(|site| site["name"].as_str());
                     request.call_site = names.map(str::to_owned).collect();
                 }
-                (Slot::Step, value) => {
+                (RequestField::Step, value) => {
                     request.step = number_of(value).ok_or_else(|| wrong("the step is not a number"))?;
                 }
                 (slot, Value::Array(texts)) => {
@@ -190,7 +192,7 @@ impl Request {
     }
 
     /// Sets a number; 64-bit numbers are texts in JSON, and enumerations are names or numbers.
-    fn set_json_number(&mut self, slot: Slot, value: &Value) -> Result<()> {
+    fn set_json_number(&mut self, slot: RequestField, value: &Value) -> Result<()> {
         let names = ["PROFILE_FORMAT_FLAMEGRAPH", "PROFILE_FORMAT_TREE"];
         let number = match value.as_str() {
             Some("TIME_SERIES_AGGREGATION_TYPE_AVERAGE") => 1.0,
@@ -204,32 +206,32 @@ impl Request {
         Ok(())
     }
 
-    fn set_text(&mut self, slot: Slot, text: &str) {
+    fn set_text(&mut self, slot: RequestField, text: &str) {
         let text = text.to_owned();
         match slot {
-            Slot::TypeId => self.type_id = text,
-            Slot::Name => self.name = text,
-            Slot::Selector => self.selectors.push(text),
-            Slot::Labels => self.labels.push(text),
-            Slot::Spans => self.spans.push(text),
+            RequestField::TypeId => self.type_id = text,
+            RequestField::Name => self.name = text,
+            RequestField::Selector => self.selectors.push(text),
+            RequestField::Labels => self.labels.push(text),
+            RequestField::Spans => self.spans.push(text),
             _ => {}
         }
     }
 
-    fn set_number(&mut self, slot: Slot, number: i64) {
+    fn set_number(&mut self, slot: RequestField, number: i64) {
         match slot {
-            Slot::Start => self.start = number,
-            Slot::End => self.end = number,
-            Slot::MaxNodes => self.max_nodes = number,
-            Slot::Format => self.format = number,
-            Slot::Aggregation => self.aggregation = number,
-            Slot::Limit => self.limit = number,
+            RequestField::Start => self.start = number,
+            RequestField::End => self.end = number,
+            RequestField::MaxNodes => self.max_nodes = number,
+            RequestField::Format => self.format = number,
+            RequestField::Aggregation => self.aggregation = number,
+            RequestField::Limit => self.limit = number,
             _ => {}
         }
     }
 }
 
-impl Slot {
+impl RequestField {
     fn is_text(self) -> bool {
         matches!(self, Self::TypeId | Self::Name | Self::Selector | Self::Labels | Self::Spans)
     }

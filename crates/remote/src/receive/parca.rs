@@ -3,21 +3,18 @@
 use flamelet_profile::protobuf::Fields;
 use flamelet_profile::{Budget, Result};
 
-use super::series::{
-    MAX_LABELS, MAX_PROFILES, MAX_SERIES, PushedProfile, PushedSeries, add, copy, json, labels_json, list,
-    pair, profiles_json,
-};
+use super::series::{PushedProfile, PushedSeries, RequestLayout, add_label, copy};
 use crate::querier::Codec;
 
 /// The paths of the JSON gateway: Parca's, and the same without the part that Parca's server adds.
 pub const GATEWAY_PATHS: [&str; 2] = ["/api/profiles/writeraw", "/profiles/writeraw"];
 
+const LAYOUT: RequestLayout =
+    RequestLayout { series: 2, add_labels, profile: raw_sample, json_labels: |series| &series["labels"] };
+
 /// Reads a `WriteRawRequest`, and charges what it keeps to `budget`.
 pub fn write_raw(codec: Codec, body: &[u8], budget: &Budget) -> Result<Vec<PushedSeries>> {
-    match codec {
-        Codec::Proto => write_raw_proto(body, budget),
-        Codec::Json => write_raw_json(body, budget),
-    }
+    LAYOUT.read(codec, body, budget)
 }
 
 /// Returns the name of the service of a series: Parca has no label of its own for it, and `job` of Prometheus is what
@@ -27,47 +24,19 @@ pub fn service_of(series: &PushedSeries) -> Option<&str> {
     value("service_name").or_else(|| value("job"))
 }
 
-fn write_raw_proto(body: &[u8], budget: &Budget) -> Result<Vec<PushedSeries>> {
-    let mut all = Vec::new();
-    let mut fields = Fields::new(body);
-    while let Some((number, value)) = fields.next()? {
-        if number == 2 {
-            add(&mut all, series_proto(value.bytes()?, budget)?, (MAX_SERIES, "series"), budget)?;
-        }
-    }
-    Ok(all)
-}
-
-fn series_proto(message: &[u8], budget: &Budget) -> Result<PushedSeries> {
-    let mut series = PushedSeries::default();
-    let mut fields = Fields::new(message);
-    while let Some((number, value)) = fields.next()? {
-        match number {
-            1 => read_labels(value.bytes()?, &mut series.labels, budget)?,
-            2 => {
-                let raw = copy(raw_profile(value.bytes()?)?, budget)?;
-                let profile = PushedProfile { id: String::new(), raw };
-                add(&mut series.profiles, profile, (MAX_PROFILES, "profiles of a series"), budget)?;
-            }
-            _ => {}
-        }
-    }
-    Ok(series)
-}
-
 /// Reads a `LabelSet`.
-fn read_labels(message: &[u8], labels: &mut Vec<(String, String)>, budget: &Budget) -> Result<()> {
+fn add_labels(message: &[u8], labels: &mut Vec<(String, String)>, budget: &Budget) -> Result<()> {
     let mut fields = Fields::new(message);
     while let Some((number, value)) = fields.next()? {
         if number == 1 {
-            add(labels, pair(value.bytes()?, budget)?, (MAX_LABELS, "labels of a series"), budget)?;
+            add_label(value.bytes()?, labels, budget)?;
         }
     }
     Ok(())
 }
 
-/// Returns the file in a `RawSample`.
-fn raw_profile(message: &[u8]) -> Result<&[u8]> {
+/// Reads a `RawSample`.
+fn raw_sample(message: &[u8], budget: &Budget) -> Result<PushedProfile> {
     let mut raw: &[u8] = &[];
     let mut fields = Fields::new(message);
     while let Some((number, value)) = fields.next()? {
@@ -75,17 +44,7 @@ fn raw_profile(message: &[u8]) -> Result<&[u8]> {
             raw = value.bytes()?;
         }
     }
-    Ok(raw)
-}
-
-fn write_raw_json(body: &[u8], budget: &Budget) -> Result<Vec<PushedSeries>> {
-    let mut all = Vec::new();
-    for series in list(&json(body, budget)?, "series")? {
-        let labels = labels_json(&series["labels"], budget)?;
-        let series = PushedSeries { labels, profiles: profiles_json(series, budget)? };
-        add(&mut all, series, (MAX_SERIES, "series"), budget)?;
-    }
-    Ok(all)
+    Ok(PushedProfile { id: String::new(), raw: copy(raw, budget)? })
 }
 
 #[cfg(test)]
@@ -105,7 +64,7 @@ mod tests {
         let labels = [("region".to_owned(), "eu".to_owned())];
         let series = Series { name: "process_cpu", service: "shop", labels: &labels };
         let body = Protocol::Parca.bodies(&builder.finish(), &series).expect("written").remove(0);
-        // Behind the head of the frame.
+        // After the head of the frame.
         let read = write_raw(Codec::Proto, &body[5..]).expect("read");
         let [series] = &read[..] else { panic!("one series: {read:?}") };
         let pairs: Vec<String> =

@@ -3,51 +3,19 @@
 use flamelet_profile::protobuf::Fields;
 use flamelet_profile::{Budget, Result};
 
-use super::series::{
-    MAX_LABELS, MAX_PROFILES, MAX_SERIES, PushedProfile, PushedSeries, add, copy, json, labels_json, list,
-    pair, profiles_json, utf8,
-};
+use super::series::{PushedProfile, PushedSeries, RequestLayout, add_label, copy, utf8};
 use crate::querier::Codec;
+
+const LAYOUT: RequestLayout =
+    RequestLayout { series: 1, add_labels: add_label, profile: raw_sample, json_labels: |series| series };
 
 /// Reads the body of a `push.v1.PusherService/Push`, and charges what it keeps to `budget`.
 pub fn push(codec: Codec, body: &[u8], budget: &Budget) -> Result<Vec<PushedSeries>> {
-    match codec {
-        Codec::Proto => push_proto(body, budget),
-        Codec::Json => push_json(body, budget),
-    }
+    LAYOUT.read(codec, body, budget)
 }
 
-fn push_proto(body: &[u8], budget: &Budget) -> Result<Vec<PushedSeries>> {
-    let mut all = Vec::new();
-    let mut fields = Fields::new(body);
-    while let Some((number, value)) = fields.next()? {
-        if number == 1 {
-            add(&mut all, series_proto(value.bytes()?, budget)?, (MAX_SERIES, "series"), budget)?;
-        }
-    }
-    Ok(all)
-}
-
-fn series_proto(message: &[u8], budget: &Budget) -> Result<PushedSeries> {
-    let mut series = PushedSeries::default();
-    let mut fields = Fields::new(message);
-    while let Some((number, value)) = fields.next()? {
-        match number {
-            1 => {
-                let label = pair(value.bytes()?, budget)?;
-                add(&mut series.labels, label, (MAX_LABELS, "labels of a series"), budget)?;
-            }
-            2 => {
-                let profile = profile_proto(value.bytes()?, budget)?;
-                add(&mut series.profiles, profile, (MAX_PROFILES, "profiles of a series"), budget)?;
-            }
-            _ => {}
-        }
-    }
-    Ok(series)
-}
-
-fn profile_proto(message: &[u8], budget: &Budget) -> Result<PushedProfile> {
+/// Reads a `RawSample`.
+fn raw_sample(message: &[u8], budget: &Budget) -> Result<PushedProfile> {
     let mut profile = PushedProfile::default();
     let mut fields = Fields::new(message);
     while let Some((number, value)) = fields.next()? {
@@ -58,15 +26,6 @@ fn profile_proto(message: &[u8], budget: &Budget) -> Result<PushedProfile> {
         }
     }
     Ok(profile)
-}
-
-fn push_json(body: &[u8], budget: &Budget) -> Result<Vec<PushedSeries>> {
-    let mut all = Vec::new();
-    for series in list(&json(body, budget)?, "series")? {
-        let (labels, profiles) = (labels_json(series, budget)?, profiles_json(series, budget)?);
-        add(&mut all, PushedSeries { labels, profiles }, (MAX_SERIES, "series"), budget)?;
-    }
-    Ok(all)
 }
 
 #[cfg(test)]

@@ -7,10 +7,12 @@ use flamelet_profile::protobuf::Fields;
 use flamelet_profile::{Error, ErrorKind, Result};
 use serde_json::Value;
 
+use crate::querier::Codec;
+
 /// Series of a push, and profiles of a series, at most: what a sender puts into one request is far less.
-pub(super) const MAX_SERIES: usize = 10_000;
-pub(super) const MAX_PROFILES: usize = 10_000;
-pub(super) const MAX_LABELS: usize = 1000;
+const MAX_SERIES: usize = 10_000;
+const MAX_PROFILES: usize = 10_000;
+const MAX_LABELS: usize = 1000;
 /// What a JSON value takes in memory at most, besides its text: an object has a node with room for eleven entries.
 const JSON_OBJECT: usize = 640;
 const JSON_VALUE: usize = 96;
@@ -40,8 +42,73 @@ pub struct PushedProfile {
     pub raw: Vec<u8>,
 }
 
-/// Reads a label: `name = 1`, `value = 2`.
-pub(super) fn pair(message: &[u8], budget: &Budget) -> Result<(String, String)> {
+/// What differs between the requests of Pyroscope and of Parca.
+pub(super) struct RequestLayout {
+    /// The number of the field that repeats the series.
+    pub(super) series: u32,
+    /// Adds the labels in the first field of a series.
+    pub(super) add_labels: fn(&[u8], &mut Labels, &Budget) -> Result<()>,
+    /// Reads the second field of a series.
+    pub(super) profile: fn(&[u8], &Budget) -> Result<PushedProfile>,
+    /// Returns the JSON object of a series that has the list of labels.
+    pub(super) json_labels: fn(&Value) -> &Value,
+}
+
+type Labels = Vec<(String, String)>;
+
+impl RequestLayout {
+    /// Reads a request, and charges what it keeps to `budget`.
+    pub(super) fn read(&self, codec: Codec, body: &[u8], budget: &Budget) -> Result<Vec<PushedSeries>> {
+        match codec {
+            Codec::Proto => self.read_proto(body, budget),
+            Codec::Json => self.read_json(body, budget),
+        }
+    }
+
+    fn read_proto(&self, body: &[u8], budget: &Budget) -> Result<Vec<PushedSeries>> {
+        let mut all = Vec::new();
+        let mut fields = Fields::new(body);
+        while let Some((number, value)) = fields.next()? {
+            if number == self.series {
+                add(&mut all, self.series(value.bytes()?, budget)?, (MAX_SERIES, "series"), budget)?;
+            }
+        }
+        Ok(all)
+    }
+
+    fn series(&self, message: &[u8], budget: &Budget) -> Result<PushedSeries> {
+        let mut series = PushedSeries::default();
+        let mut fields = Fields::new(message);
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                1 => (self.add_labels)(value.bytes()?, &mut series.labels, budget)?,
+                2 => {
+                    let profile = (self.profile)(value.bytes()?, budget)?;
+                    add(&mut series.profiles, profile, (MAX_PROFILES, "profiles of a series"), budget)?;
+                }
+                _ => {}
+            }
+        }
+        Ok(series)
+    }
+
+    fn read_json(&self, body: &[u8], budget: &Budget) -> Result<Vec<PushedSeries>> {
+        let mut all = Vec::new();
+        for series in list(&json(body, budget)?, "series")? {
+            let labels = labels_json((self.json_labels)(series), budget)?;
+            let series = PushedSeries { labels, profiles: profiles_json(series, budget)? };
+            add(&mut all, series, (MAX_SERIES, "series"), budget)?;
+        }
+        Ok(all)
+    }
+}
+
+/// Adds the label in a message: `name = 1`, `value = 2`.
+pub(super) fn add_label(message: &[u8], labels: &mut Labels, budget: &Budget) -> Result<()> {
+    add(labels, pair(message, budget)?, (MAX_LABELS, "labels of a series"), budget)
+}
+
+fn pair(message: &[u8], budget: &Budget) -> Result<(String, String)> {
     let (mut name, mut text) = (String::new(), String::new());
     let mut fields = Fields::new(message);
     while let Some((number, value)) = fields.next()? {
@@ -70,7 +137,7 @@ pub(super) fn json(body: &[u8], budget: &Budget) -> Result<Value> {
     serde_json::from_slice(body).map_err(|error| wrong(&error.to_string()))
 }
 
-pub(super) fn list<'a>(value: &'a Value, name: &str) -> Result<&'a [Value]> {
+fn list<'a>(value: &'a Value, name: &str) -> Result<&'a [Value]> {
     match &value[name] {
         Value::Array(items) => Ok(items),
         Value::Null => Ok(&[]),
@@ -79,7 +146,7 @@ pub(super) fn list<'a>(value: &'a Value, name: &str) -> Result<&'a [Value]> {
 }
 
 /// Reads the labels of a series in JSON.
-pub(super) fn labels_json(value: &Value, budget: &Budget) -> Result<Vec<(String, String)>> {
+fn labels_json(value: &Value, budget: &Budget) -> Result<Vec<(String, String)>> {
     let mut labels = Vec::new();
     for label in list(value, "labels")? {
         let pair = (text(label, "name", budget)?, text(label, "value", budget)?);
@@ -89,7 +156,7 @@ pub(super) fn labels_json(value: &Value, budget: &Budget) -> Result<Vec<(String,
 }
 
 /// Reads the profiles of a series in JSON.
-pub(super) fn profiles_json(series: &Value, budget: &Budget) -> Result<Vec<PushedProfile>> {
+fn profiles_json(series: &Value, budget: &Budget) -> Result<Vec<PushedProfile>> {
     let mut profiles = Vec::new();
     for sample in list(series, "samples")? {
         let either = |one, other| -> Result<String> {
@@ -115,8 +182,8 @@ fn text(value: &Value, name: &str, budget: &Budget) -> Result<String> {
     }
 }
 
-/// Adds an item to a list, of which there are at most so many.
-pub(super) fn add<T>(all: &mut Vec<T>, item: T, (most, what): (usize, &str), budget: &Budget) -> Result<()> {
+/// Adds an item to a list, which has a maximum length.
+fn add<T>(all: &mut Vec<T>, item: T, (most, what): (usize, &str), budget: &Budget) -> Result<()> {
     /// A list begins with room for this many.
     const FIRST: usize = 4;
     // While a list grows, the old one is still there.

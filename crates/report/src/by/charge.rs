@@ -4,8 +4,8 @@
 use flamelet_symbol::owner::Owners;
 use rustc_hash::FxHashMap;
 
-use super::frames::{Frame, Frames, GroupId, PartId};
-use super::{Group, Grouping, OWN_CODE, Part, add};
+use super::frames::{ChargedFrame, Frames, GroupId, PartId};
+use super::{Group, GroupPart, Grouping, OWN_CODE, add};
 use crate::report::{Cost, Report};
 use crate::stacks::walk::{OpenFrame, Visitor, walk};
 
@@ -47,7 +47,7 @@ struct Way {
 impl Way {
     const START: Self = Self { yours: NONE, part: OWN, is_activity: false, telling: NONE, is_first: false };
 
-    fn with(self, frame: &Frame) -> Self {
+    fn with(self, frame: &ChargedFrame) -> Self {
         let telling = if self.telling == NONE && frame.is_telling { frame.owner } else { self.telling };
         if frame.is_yours {
             return Self { yours: frame.group, part: OWN, is_activity: false, telling, ..self };
@@ -79,12 +79,12 @@ struct Charges<'f> {
 }
 
 impl Charges<'_> {
-    fn info(&self, frame: &OpenFrame<Cost>) -> Frame {
+    fn info(&self, frame: &OpenFrame<Cost>) -> ChargedFrame {
         self.frames.infos[frame.entry as usize]
     }
 
     /// Returns whether the group of a frame has a cumulative cost.
-    fn is_counted(&self, frame: &Frame) -> bool {
+    fn is_counted(&self, frame: &ChargedFrame) -> bool {
         frame.is_yours || !self.charges_yours
     }
 
@@ -94,11 +94,11 @@ impl Charges<'_> {
     }
 
     fn rows(&self) -> (Vec<Group>, i64) {
-        let mut parts: FxHashMap<GroupId, Vec<Part>> = FxHashMap::default();
+        let mut parts: FxHashMap<GroupId, Vec<GroupPart>> = FxHashMap::default();
         for (&(group, part), &value) in &self.parts {
             parts.entry(group).or_default().push(self.part(part, value));
         }
-        let mut others: FxHashMap<PartId, Vec<Part>> = FxHashMap::default();
+        let mut others: FxHashMap<PartId, Vec<GroupPart>> = FxHashMap::default();
         for (&(owner, part), &value) in &self.others {
             others.entry(owner).or_default().push(self.part(part, value));
         }
@@ -120,14 +120,14 @@ impl Charges<'_> {
         (rows, without_yours)
     }
 
-    fn part(&self, part: PartId, value: i64) -> Part {
+    fn part(&self, part: PartId, value: i64) -> GroupPart {
         let name = self.frames.parts.get(part as usize).map_or(OWN_CODE, String::as_str);
-        Part { name: name.to_owned(), value }
+        GroupPart { name: name.to_owned(), value }
     }
 }
 
 /// Sorts parts, the largest first.
-fn sorted(mut parts: Vec<Part>) -> Vec<Part> {
+fn sorted(mut parts: Vec<GroupPart>) -> Vec<GroupPart> {
     parts.sort_by(|a, b| {
         b.value.unsigned_abs().cmp(&a.value.unsigned_abs()).then_with(|| a.name.cmp(&b.name))
     });

@@ -18,7 +18,7 @@ pub(super) type PartId = u32;
 
 /// What is known about a frame.
 #[derive(Clone, Copy)]
-pub(super) struct Frame {
+pub(super) struct ChargedFrame {
     pub(super) group: GroupId,
     /// The work it does: an activity, or only the name of its crate.
     pub(super) part: PartId,
@@ -35,7 +35,7 @@ pub(super) struct Frame {
 pub(super) struct Frames {
     /// The rows of `infos` for each location.
     pub(super) table: FrameTable,
-    pub(super) infos: Vec<Frame>,
+    pub(super) infos: Vec<ChargedFrame>,
     /// The name and the kind of owner of each group.
     pub(super) groups: Vec<(String, &'static str)>,
     pub(super) parts: Vec<String>,
@@ -46,7 +46,7 @@ type FrameKey = (Option<FunctionId>, Option<MappingId>, i64);
 
 impl Frames {
     pub(super) fn of(profile: &Profile, owners: &Owners, grouping: Grouping) -> Self {
-        let mut builder = Builder {
+        let mut builder = GroupsBuilder {
             profile,
             owners,
             grouping,
@@ -62,22 +62,22 @@ impl Frames {
                 lines => table.push(lines.iter().map(|line| builder.frame(location, line))),
             }
         }
-        let Builder { infos, groups, parts, .. } = builder;
+        let GroupsBuilder { infos, groups, parts, .. } = builder;
         Self { table, infos, groups: groups.rows, parts: parts.rows }
     }
 }
 
-struct Builder<'a> {
+struct GroupsBuilder<'a> {
     profile: &'a Profile,
     owners: &'a Owners,
     grouping: Grouping,
     known: FxHashMap<FrameKey, u32>,
-    infos: Vec<Frame>,
+    infos: Vec<ChargedFrame>,
     groups: Interner<(String, &'static str)>,
     parts: Interner<String>,
 }
 
-impl Builder<'_> {
+impl GroupsBuilder<'_> {
     fn frame(&mut self, location: &Location, line: &Line) -> u32 {
         let number = if self.grouping == Grouping::Line { line.line } else { 0 };
         let key = (line.function, location.mapping, number);
@@ -91,7 +91,7 @@ impl Builder<'_> {
         row
     }
 
-    fn info(&mut self, location: &Location, line: &Line) -> Frame {
+    fn info(&mut self, location: &Location, line: &Line) -> ChargedFrame {
         let profile = self.profile;
         let binary = location.mapping.map_or("", |id| profile.string(profile.mapping(id).filename));
         let (name, file, number, owner) = match line.function {
@@ -105,7 +105,7 @@ impl Builder<'_> {
         let group = group_name(self.grouping, name, file, number, binary, owner);
         let activity = activity_of(name, file);
         let part = activity.map_or_else(|| format!("in {}", owner.label()), str::to_owned);
-        Frame {
+        ChargedFrame {
             group: self.groups.row((group, owner.kind())),
             part: self.parts.row(part),
             owner: self.parts.row(owner.label()),

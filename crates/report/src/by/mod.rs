@@ -72,12 +72,12 @@ pub struct Group {
     /// The cost charged to this group and everything that it calls.
     pub cum: i64,
     /// What the flat cost consists of, largest first.
-    pub parts: Vec<Part>,
+    pub parts: Vec<GroupPart>,
 }
 
 /// A part of what a group costs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Part {
+pub struct GroupPart {
     /// `own code`, `allocating`, `hashing`, …, or the name of the crate.
     pub name: String,
     /// Its cost.
@@ -138,7 +138,7 @@ pub(crate) fn all_groups(report: &Report, grouping: Grouping, owners: &Owners) -
 fn threads(report: &Report) -> Vec<Group> {
     let totals = totals_by_thread(&report.profile, |sample| report.value(sample)).into_iter();
     let group = |(name, value)| {
-        let parts = vec![Part { name: OWN_CODE.into(), value }];
+        let parts = vec![GroupPart { name: OWN_CODE.into(), value }];
         Group { name, owner: "", flat: value, cum: value, parts }
     };
     totals.map(group).collect()

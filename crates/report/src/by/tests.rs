@@ -83,7 +83,7 @@ fn costs_of_others_are_charged_to_the_nearest_frame_of_yours() {
     assert_eq!((main.flat, main.cum), (40, 80));
     assert_eq!(
         main.parts[0],
-        Part { name: "JSON".into(), value: 40 },
+        GroupPart { name: "JSON".into(), value: 40 },
         "what main asked for, not the memmove inside"
     );
     assert_eq!(row(&groups, "[not called by your code: tokio 1.47.1]").flat, 20);

@@ -84,10 +84,10 @@ impl RunCosts {
         let nodes = Nodes::of(profile, false);
         let noise = KernelNoise::of(profile);
         let observed = profile.observed(report.value_index);
-        let mut parts: BTreeMap<K, Part> = BTreeMap::new();
+        let mut parts: BTreeMap<K, RunSums> = BTreeMap::new();
         for (sample, observed) in profile.samples().zip(observed) {
             let Some(key) = part_of(&sample) else { continue };
-            let part = parts.entry(key).or_insert_with(|| Part {
+            let part = parts.entry(key).or_insert_with(|| RunSums {
                 run: Self::empty(),
                 charged: vec![0.0; nodes.len()],
                 weights: Vec::new(),
@@ -130,13 +130,13 @@ impl RunCosts {
 }
 
 /// A run that is being summed up.
-struct Part {
+struct RunSums {
     run: RunCosts,
     charged: Vec<f64>,
     weights: Vec<(StackId, Amount)>,
 }
 
-impl Part {
+impl RunSums {
     fn finish(self, profile: &Profile, nodes: &Nodes, kinds: &[&'static str]) -> RunCosts {
         let mut run = self.run;
         let sums = costs(profile, &nodes.table, nodes.len(), self.weights.into_iter());

@@ -223,7 +223,7 @@ fn factors(base: &[Run], new: &[Run], comparison: &Comparison) -> (Vec<f64>, Opt
 
 /// One function on both sides, before it is tested.
 #[derive(Clone, Debug)]
-struct Entry {
+struct FunctionPair {
     flat: Pair,
     cum: Pair,
     charged: [f64; 2],
@@ -232,7 +232,7 @@ struct Entry {
 
 /// Everything that is compared.
 struct Sides {
-    entries: Vec<(String, Entry)>,
+    entries: Vec<(String, FunctionPair)>,
     total: Pair,
     set_aside: [f64; 2],
     runs: [usize; 2],
@@ -242,7 +242,7 @@ impl Sides {
     fn of(costs: &[RunCosts], base_runs: usize) -> Self {
         let (base, new) = costs.split_at(base_runs);
         let empty = || Pair { base: Values::with_runs(base.len()), new: Values::with_runs(new.len()) };
-        let mut entries: FxHashMap<&str, Entry> = FxHashMap::default();
+        let mut entries: FxHashMap<&str, FunctionPair> = FxHashMap::default();
         let mut total = empty();
         for (side, runs) in [base, new].into_iter().enumerate() {
             let of = |pair: &mut Pair, run: usize, amount: costs::Amount| {
@@ -252,7 +252,7 @@ impl Sides {
             for (number, run) in runs.iter().enumerate() {
                 of(&mut total, number, run.total);
                 for (name, cost) in &run.functions {
-                    let entry = entries.entry(name.as_str()).or_insert_with(|| Entry {
+                    let entry = entries.entry(name.as_str()).or_insert_with(|| FunctionPair {
                         flat: empty(),
                         cum: empty(),
                         charged: [0.0; 2],
@@ -269,7 +269,7 @@ impl Sides {
             pair.base.floor(&one[0]);
             pair.new.floor(&one[1]);
         };
-        let mut entries: Vec<(String, Entry)> =
+        let mut entries: Vec<(String, FunctionPair)> =
             entries.into_iter().map(|(name, entry)| (name.to_owned(), entry)).collect();
         for (_, entry) in &mut entries {
             floor(&mut entry.flat);
@@ -362,7 +362,7 @@ type Change = (Tested, Option<f64>);
 
 fn row(
     name: &str,
-    entry: &Entry,
+    entry: &FunctionPair,
     [flat, cum]: [Change; 2],
     [flat_is_real, cum_is_real]: [bool; 2],
 ) -> DiffRow {

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::about::{About, about};
-use crate::by::{Group, Grouping, Part, add, all_groups};
+use crate::by::{Group, GroupPart, Grouping, add, all_groups};
 use crate::diff::Diff;
 use crate::report::Report;
 
@@ -70,7 +70,7 @@ type Side<'a> = (&'a [Report], &'a [Owners]);
 /// the changes consist of.
 pub fn changes(diff: &Diff, base: Side<'_>, new: Side<'_>) -> Changes {
     let (before, after) = (mean_groups(base), mean_groups(new));
-    let words = Words::of(diff, new.0.first());
+    let words = KindWords::of(diff, new.0.first());
     let least = LEAST * diff.base_total.unsigned_abs().max(diff.new_total.unsigned_abs()) as f64;
     let rows = diff.rows.iter().filter(|row| row.owner == "yours" && row.is_real());
     let found = rows.filter_map(|row| {
@@ -124,7 +124,7 @@ fn largest(mut changes: Vec<Change>) -> Vec<Change> {
 }
 
 impl Change {
-    fn of(name: &str, before: Option<&Group>, after: Option<&Group>, words: &Words) -> Self {
+    fn of(name: &str, before: Option<&Group>, after: Option<&Group>, words: &KindWords) -> Self {
         let cost = |group: Option<&Group>| group.map_or(0, |group| group.flat);
         let (base, new) = (cost(before), cost(after));
         let parts = part_changes(before, after);
@@ -136,8 +136,9 @@ impl Change {
 /// Returns the parts that changed in the direction of the whole, until they explain four fifths of it; at most three.
 fn part_changes(before: Option<&Group>, after: Option<&Group>) -> Vec<PartChange> {
     let mut sums: FxHashMap<&str, i64> = FxHashMap::default();
-    let parts =
-        |group: Option<&'_ Group>| -> Vec<Part> { group.map_or(Vec::new(), |group| group.parts.clone()) };
+    let parts = |group: Option<&'_ Group>| -> Vec<GroupPart> {
+        group.map_or(Vec::new(), |group| group.parts.clone())
+    };
     let (before, after) = (parts(before), parts(after));
     after.iter().for_each(|part| *sums.entry(&part.name).or_default() += part.value);
     before.iter().for_each(|part| *sums.entry(&part.name).or_default() -= part.value);
@@ -161,14 +162,14 @@ fn part_changes(before: Option<&Group>, after: Option<&Group>) -> Vec<PartChange
 }
 
 /// The words for one kind of profile.
-struct Words {
+struct KindWords {
     unit: String,
     /// A function costs more: `got slower`.
     more: &'static str,
     less: &'static str,
 }
 
-impl Words {
+impl KindWords {
     fn of(diff: &Diff, report: Option<&Report>) -> Self {
         let name = &diff.sample_type;
         let (more, less) = match report.map_or(About::Any, about) {

@@ -4,7 +4,7 @@ use flamelet_profile::unit;
 use rustc_hash::FxHashMap;
 
 use super::facts::Facts;
-use super::places::{Matches, Place};
+use super::places::{CodePlace, Matches};
 use crate::by::add;
 
 /// What a check found.
@@ -15,7 +15,7 @@ pub(super) struct Detected {
     pub(super) base: Option<i64>,
     /// Details to add to the rule's title.
     pub(super) detail: String,
-    pub(super) places: FxHashMap<Place, i64>,
+    pub(super) places: FxHashMap<CodePlace, i64>,
 }
 
 /// Fewer observations than this prove little.
@@ -249,7 +249,7 @@ pub(super) fn few_lines(facts: &Facts<'_>) -> Option<Detected> {
 pub(super) fn few_owners(facts: &Facts<'_>) -> Option<Detected> {
     let mut functions: FxHashMap<_, i64> = FxHashMap::default();
     for (place, &value) in &facts.places {
-        add(functions.entry(Place { line: 0, ..*place }).or_default(), value);
+        add(functions.entry(CodePlace { line: 0, ..*place }).or_default(), value);
     }
     let mut functions: Vec<_> = functions.into_iter().collect();
     functions.sort_by_key(|(place, value)| (std::cmp::Reverse(*value), *place));

@@ -6,8 +6,8 @@ use rustc_hash::FxHashMap;
 
 use super::about::{About, about};
 use super::memory::MemoryFacts;
-use super::places::{Matches, Place};
-use super::scan::{Seen, Wanted, scan, system_call};
+use super::places::{CodePlace, Matches};
+use super::scan::{StackFindings, StackPattern, scan, system_call};
 use super::waits::WaitFacts;
 use crate::by::{add, totals_by_process_and_thread};
 use crate::observations::effective_observations;
@@ -24,7 +24,7 @@ pub(super) struct Facts<'a> {
     /// The total by process and thread.
     pub(super) threads: FxHashMap<(String, String), i64>,
     /// The total by place in your code.
-    pub(super) places: FxHashMap<Place, i64>,
+    pub(super) places: FxHashMap<CodePlace, i64>,
     /// The total by system call, with the places in your code that make it.
     pub(super) calls: FxHashMap<String, Matches>,
     /// The total of stacks whose innermost frame has no name.
@@ -37,7 +37,7 @@ pub(super) struct Facts<'a> {
 
 impl<'a> Facts<'a> {
     /// Collects the facts for all rules: `wanted` has one entry per rule, at most 64.
-    pub(super) fn of(report: &'a Report, owners: &Owners, wanted: &[Wanted<'_>]) -> Self {
+    pub(super) fn of(report: &'a Report, owners: &Owners, wanted: &[StackPattern<'_>]) -> Self {
         let profile = &report.profile;
         let mut facts = Self {
             report,
@@ -63,7 +63,7 @@ impl<'a> Facts<'a> {
         if self.report.total == 0 { 0.0 } else { value as f64 / self.report.total as f64 }
     }
 
-    fn add(&mut self, profile: &Profile, seen: &Seen, value: i64) {
+    fn add(&mut self, profile: &Profile, seen: &StackFindings, value: i64) {
         let rules = self.matches.iter_mut().enumerate();
         for (_, matches) in rules.filter(|(rule, _)| seen.rules >> rule & 1 == 1) {
             matches.add(seen.place, value);

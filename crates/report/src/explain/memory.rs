@@ -3,14 +3,14 @@
 use flamelet_profile::{Profile, Sample, StringId};
 use flamelet_symbol::owner::Owners;
 
-use super::places::{Matches, Place};
+use super::places::{CodePlace, Matches};
 use crate::by::add;
 use crate::heap::{TEMPORARY, lifetimes_of_sets};
 
 /// What rules about memory look at.
 #[derive(Default)]
 pub(super) struct MemoryFacts {
-    columns: Columns,
+    columns: MemoryColumns,
     lifetimes: Vec<Option<usize>>,
     steady: Option<(StringId, StringId)>,
     /// Objects that were freed before their thread allocated anything else.
@@ -29,7 +29,7 @@ pub(super) struct MemoryFacts {
 
 /// The columns of the values.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Columns {
+struct MemoryColumns {
     alloc_objects: Option<usize>,
     alloc_space: Option<usize>,
     freed_objects: Option<usize>,
@@ -39,7 +39,7 @@ struct Columns {
     written_space: Option<usize>,
 }
 
-impl Columns {
+impl MemoryColumns {
     fn of(profile: &Profile) -> Self {
         let at =
             |name: &str| profile.sample_types().iter().position(|value| profile.string(value.kind) == name);
@@ -60,14 +60,14 @@ impl MemoryFacts {
         let find = |text: &str| profile.strings().find(text);
         let lifetimes = find("lifetime").map(|_| lifetimes_of_sets(profile)).unwrap_or_default();
         let mut facts = Self {
-            columns: Columns::of(profile),
+            columns: MemoryColumns::of(profile),
             lifetimes,
             steady: find("steady").zip(find("yes")),
             resident: profile.comments().find_map(resident),
             ..Self::default()
         };
         // Profiles of time have none of the columns, and many samples.
-        if facts.columns != Columns::default() {
+        if facts.columns != MemoryColumns::default() {
             profile.samples().for_each(|sample| facts.add(profile, owners, &sample));
         }
         facts
@@ -112,9 +112,9 @@ impl MemoryFacts {
 }
 
 /// Returns the innermost frame of yours.
-pub(super) fn yours(profile: &Profile, owners: &Owners, sample: &Sample<'_>) -> Option<Place> {
+pub(super) fn yours(profile: &Profile, owners: &Owners, sample: &Sample<'_>) -> Option<CodePlace> {
     let lines = profile.stack(sample.stack).iter().flat_map(|&location| profile.lines(location));
-    let places = lines.filter_map(|line| Some(Place { function: line.function?, line: line.line }));
+    let places = lines.filter_map(|line| Some(CodePlace { function: line.function?, line: line.line }));
     places.into_iter().find(|place| owners.of_function(place.function).is_yours())
 }
 

@@ -25,10 +25,10 @@ use crate::report::Report;
 use about::About;
 use checks::Detected;
 use facts::Facts;
-use places::{Matches, Place};
+use places::{CodePlace, Matches};
 use rule::{Look, Rule};
 use rules::RULES;
-use scan::Wanted;
+use scan::StackPattern;
 
 pub use changes::{Change, Changes, PartChange, changes};
 pub use checks::OVERFLOW_CHECKS;
@@ -94,12 +94,12 @@ impl Explanation {
 /// Explains what stands out in `report`.
 pub fn explain(report: &Report, owners: &Owners) -> Explanation {
     let wanted = RULES.iter().map(|rule| match &rule.look {
-        Look::Anywhere(functions) => Wanted::Anywhere(functions),
-        Look::Both(functions, others) => Wanted::Both(functions, others),
-        Look::Leaf(functions) => Wanted::Leaf(functions),
-        Look::LeafWithout(functions, others) => Wanted::LeafWithout(functions, others),
-        Look::Innermost(functions) => Wanted::Innermost(functions),
-        Look::Check(_) => Wanted::Nothing,
+        Look::Anywhere(functions) => StackPattern::Anywhere(functions),
+        Look::Both(functions, others) => StackPattern::Both(functions, others),
+        Look::Leaf(functions) => StackPattern::Leaf(functions),
+        Look::LeafWithout(functions, others) => StackPattern::LeafWithout(functions, others),
+        Look::Innermost(functions) => StackPattern::Innermost(functions),
+        Look::Check(_) => StackPattern::Nothing,
     });
     let facts = Facts::of(report, owners, &wanted.collect::<Vec<_>>());
     let mut findings: Vec<Finding> =
@@ -165,8 +165,8 @@ fn share_of(value: i64, base: i64) -> f64 {
     if base == 0 { 0.0 } else { value as f64 / base as f64 }
 }
 
-fn places(facts: &Facts<'_>, places: &FxHashMap<Place, i64>, base: i64) -> Vec<FoundPlace> {
-    let mut places: Vec<(&Place, &i64)> = places.iter().collect();
+fn places(facts: &Facts<'_>, places: &FxHashMap<CodePlace, i64>, base: i64) -> Vec<FoundPlace> {
+    let mut places: Vec<(&CodePlace, &i64)> = places.iter().collect();
     places.sort_by_key(|(place, value)| (std::cmp::Reverse(**value), **place));
     places
         .into_iter()
@@ -175,7 +175,7 @@ fn places(facts: &Facts<'_>, places: &FxHashMap<Place, i64>, base: i64) -> Vec<F
         .collect()
 }
 
-fn found(profile: &Profile, place: &Place, share: f64) -> FoundPlace {
+fn found(profile: &Profile, place: &CodePlace, share: f64) -> FoundPlace {
     let function = profile.function(place.function);
     FoundPlace {
         function: profile.string(function.name).to_owned(),

@@ -21,7 +21,7 @@ pub struct FoundPlace {
 
 /// A place in your code: the function, and the line if known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct CodePlace {
     pub(super) function: FunctionId,
     pub(super) line: i64,
 }
@@ -31,11 +31,11 @@ pub(super) struct Place {
 pub(super) struct Matches {
     pub(super) value: i64,
     /// How much of it is charged to each place in your code.
-    pub(super) places: FxHashMap<Place, i64>,
+    pub(super) places: FxHashMap<CodePlace, i64>,
 }
 
 impl Matches {
-    pub(super) fn add(&mut self, place: Option<Place>, value: i64) {
+    pub(super) fn add(&mut self, place: Option<CodePlace>, value: i64) {
         add(&mut self.value, value);
         if let Some(place) = place {
             add(self.places.entry(place).or_default(), value);

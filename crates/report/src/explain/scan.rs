@@ -5,7 +5,7 @@ use flamelet_symbol::owner::Owners;
 use rustc_hash::FxHashMap;
 
 use super::functions::Functions;
-use super::places::Place;
+use super::places::CodePlace;
 use crate::by::{add, path_of};
 use crate::report::{Cost, Report};
 use crate::stacks::FrameTable;
@@ -13,7 +13,7 @@ use crate::stacks::walk::{OpenFrame, Visitor, walk};
 
 /// What a rule looks for in each stack.
 #[derive(Clone, Copy)]
-pub(super) enum Wanted<'r> {
+pub(super) enum StackPattern<'r> {
     Anywhere(&'r Functions),
     Both(&'r Functions, &'r Functions),
     Leaf(&'r Functions),
@@ -24,11 +24,11 @@ pub(super) enum Wanted<'r> {
 
 /// What rules see in a stack.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(super) struct Seen {
+pub(super) struct StackFindings {
     /// The rules that match: one bit each.
     pub(super) rules: u64,
     /// The innermost frame of yours.
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<CodePlace>,
     /// The innermost kernel entry function of a system call.
     pub(super) call: Option<FunctionId>,
     pub(super) has_yours: bool,
@@ -37,10 +37,14 @@ pub(super) struct Seen {
 }
 
 /// Returns what rules see in the stacks of `report`, and what those cost. There are at most 64 rules.
-pub(super) fn scan(report: &Report, owners: &Owners, wanted: &[Wanted<'_>]) -> FxHashMap<Seen, i64> {
+pub(super) fn scan(
+    report: &Report,
+    owners: &Owners,
+    wanted: &[StackPattern<'_>],
+) -> FxHashMap<StackFindings, i64> {
     let profile = &report.profile;
     let (table, looks) = looks(profile, owners, wanted);
-    let both = wanted.iter().enumerate().filter(|(_, wanted)| matches!(wanted, Wanted::Both(..)));
+    let both = wanted.iter().enumerate().filter(|(_, wanted)| matches!(wanted, StackPattern::Both(..)));
     let both = both.fold(0, |bits, (bit, _)| bits | 1 << bit);
     let mut scan = Scan { looks: &looks, both, path: Vec::new(), sums: FxHashMap::default() };
     walk(profile, &table, looks.len(), report.costs_of_samples(), &mut scan);
@@ -61,15 +65,15 @@ struct Masks {
 
 /// What rules see in one frame; and, added up from the root, in a stack that ends there.
 #[derive(Clone, Copy, Default)]
-struct Look {
+struct FrameMatches {
     masks: Masks,
-    place: Option<Place>,
+    place: Option<CodePlace>,
     call: Option<FunctionId>,
     has_yours: bool,
     is_unnamed: bool,
 }
 
-impl Look {
+impl FrameMatches {
     /// Returns what rules see in a stack that ends in `frame`, called by `self`.
     fn with(self, frame: &Self, is_inlined: bool) -> Self {
         let masks = Masks {
@@ -95,11 +99,11 @@ impl Look {
 }
 
 struct Scan<'l> {
-    looks: &'l [Look],
+    looks: &'l [FrameMatches],
     /// The rules that look for two functions: one bit each.
     both: u64,
-    path: Vec<Look>,
-    sums: FxHashMap<Seen, i64>,
+    path: Vec<FrameMatches>,
+    sums: FxHashMap<StackFindings, i64>,
 }
 
 impl Visitor<Cost> for Scan<'_> {
@@ -109,15 +113,21 @@ impl Visitor<Cost> for Scan<'_> {
     }
 
     fn end(&mut self, _: &OpenFrame<Cost>, weight: Cost) {
-        let Look { masks, place, call, has_yours, is_unnamed } =
+        let FrameMatches { masks, place, call, has_yours, is_unnamed } =
             self.path.last().copied().unwrap_or_default();
         let rules =
             masks.anywhere & (masks.other | !self.both) | masks.leaf & !masks.leaf_other | masks.innermost;
-        add(self.sums.entry(Seen { rules, place, call, has_yours, is_unnamed }).or_default(), weight.sum);
+        add(
+            self.sums.entry(StackFindings { rules, place, call, has_yours, is_unnamed }).or_default(),
+            weight.sum,
+        );
     }
 
     fn end_empty(&mut self, weight: Cost) {
-        add(self.sums.entry(Seen { is_unnamed: true, ..Seen::default() }).or_default(), weight.sum);
+        add(
+            self.sums.entry(StackFindings { is_unnamed: true, ..StackFindings::default() }).or_default(),
+            weight.sum,
+        );
     }
 
     fn leave(&mut self, _: &OpenFrame<Cost>) {
@@ -126,9 +136,9 @@ impl Visitor<Cost> for Scan<'_> {
 }
 
 /// Returns what rules see in the frames of each location.
-fn looks(profile: &Profile, owners: &Owners, wanted: &[Wanted<'_>]) -> (FrameTable, Vec<Look>) {
+fn looks(profile: &Profile, owners: &Owners, wanted: &[StackPattern<'_>]) -> (FrameTable, Vec<FrameMatches>) {
     let functions = (0..profile.functions().len()).map(FunctionId::from_index);
-    let functions: Vec<Look> = functions.map(|id| look_of(profile, owners, wanted, id)).collect();
+    let functions: Vec<FrameMatches> = functions.map(|id| look_of(profile, owners, wanted, id)).collect();
     let mut looks = Vec::new();
     let mut known: FxHashMap<(Option<FunctionId>, i64, bool), u32> = FxHashMap::default();
     let mut row = |location: &Location, line: Option<&Line>| {
@@ -138,8 +148,11 @@ fn looks(profile: &Profile, owners: &Owners, wanted: &[Wanted<'_>]) -> (FrameTab
         let number = number.map_or(0, |line| line.line);
         *known.entry((function, number, is_yours)).or_insert_with(|| {
             looks.push(match function.map(|id| functions[id.index()]) {
-                Some(look) => Look { place: look.place.map(|place| Place { line: number, ..place }), ..look },
-                None => Look { has_yours: is_yours, is_unnamed: true, ..Look::default() },
+                Some(look) => FrameMatches {
+                    place: look.place.map(|place| CodePlace { line: number, ..place }),
+                    ..look
+                },
+                None => FrameMatches { has_yours: is_yours, is_unnamed: true, ..FrameMatches::default() },
             });
             u32::try_from(looks.len() - 1).unwrap_or(u32::MAX)
         })
@@ -155,37 +168,37 @@ fn looks(profile: &Profile, owners: &Owners, wanted: &[Wanted<'_>]) -> (FrameTab
     (table, looks)
 }
 
-fn look_of(profile: &Profile, owners: &Owners, wanted: &[Wanted<'_>], id: FunctionId) -> Look {
+fn look_of(profile: &Profile, owners: &Owners, wanted: &[StackPattern<'_>], id: FunctionId) -> FrameMatches {
     let function = profile.function(id);
     let (name, file) = (profile.string(function.name), profile.string(function.filename));
     let is_yours = owners.of_function(id).is_yours();
-    Look {
+    FrameMatches {
         masks: masks(name, file, wanted),
-        place: is_yours.then_some(Place { function: id, line: 0 }),
+        place: is_yours.then_some(CodePlace { function: id, line: 0 }),
         call: system_call(name).map(|_| id),
         has_yours: is_yours,
         is_unnamed: false,
     }
 }
 
-fn masks(name: &str, file: &str, wanted: &[Wanted<'_>]) -> Masks {
+fn masks(name: &str, file: &str, wanted: &[StackPattern<'_>]) -> Masks {
     let path = path_of(name, file);
     let bit = |functions: &Functions, bit: usize| u64::from(functions.has(&path, name)) << bit;
     let mut masks = Masks::default();
     for (at, wanted) in wanted.iter().enumerate() {
         match wanted {
-            Wanted::Anywhere(functions) => masks.anywhere |= bit(functions, at),
-            Wanted::Both(functions, others) => {
+            StackPattern::Anywhere(functions) => masks.anywhere |= bit(functions, at),
+            StackPattern::Both(functions, others) => {
                 masks.anywhere |= bit(functions, at);
                 masks.other |= bit(others, at);
             }
-            Wanted::Leaf(functions) => masks.leaf |= bit(functions, at),
-            Wanted::LeafWithout(functions, others) => {
+            StackPattern::Leaf(functions) => masks.leaf |= bit(functions, at),
+            StackPattern::LeafWithout(functions, others) => {
                 masks.leaf |= bit(functions, at);
                 masks.leaf_other |= bit(others, at);
             }
-            Wanted::Innermost(functions) => masks.innermost |= bit(functions, at),
-            Wanted::Nothing => {}
+            StackPattern::Innermost(functions) => masks.innermost |= bit(functions, at),
+            StackPattern::Nothing => {}
         }
     }
     masks

@@ -13,11 +13,11 @@ const HANDLE: FrameText<'_> = ("shop::handle", "/home/me/shop/src/main.rs");
 const TOTAL: FrameText<'_> = ("shop::total", "/home/me/shop/src/cart.rs");
 
 /// A profile of stacks (leaf first) with their lines in your code, threads and values.
-struct Made {
+struct MadeProfile {
     builder: ProfileBuilder,
 }
 
-impl Made {
+impl MadeProfile {
     fn of(unit: (&str, &str)) -> Self {
         Self { builder: ProfileBuilder::new(&[("samples", "count"), unit]) }
     }
@@ -63,8 +63,8 @@ impl Made {
     }
 }
 
-fn cpu() -> Made {
-    Made::of(("cpu", "nanoseconds"))
+fn cpu() -> MadeProfile {
+    MadeProfile::of(("cpu", "nanoseconds"))
 }
 
 fn speaks(explanation: &Explanation, rule: &str) -> bool {
@@ -264,8 +264,12 @@ fn few_lines_of_a_hot_function() {
 #[test]
 fn few_owners_of_memory() {
     let made = |others: i64| {
-        let made =
-            Made::of(("inuse_space", "bytes")).add(&[("alloc::alloc::alloc", ""), TOTAL], 1, "main", 900);
+        let made = MadeProfile::of(("inuse_space", "bytes")).add(
+            &[("alloc::alloc::alloc", ""), TOTAL],
+            1,
+            "main",
+            900,
+        );
         let names: Vec<String> = (0..others).map(|number| format!("shop::keep_{number}")).collect();
         names
             .iter()

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use super::about::{About, about};
 use super::functions::{Functions, functions};
 use super::memory::yours;
-use super::places::{Matches, Place};
+use super::places::{CodePlace, Matches};
 use crate::by::{add, path_of};
 use crate::report::Report;
 
@@ -118,7 +118,7 @@ impl WaitFacts {
         profile: &Profile,
         about: About,
         sample: &Sample<'_>,
-        place: Option<Place>,
+        place: Option<CodePlace>,
         value: i64,
     ) {
         match about {
@@ -133,7 +133,7 @@ impl WaitFacts {
         }
     }
 
-    fn add_lock(&mut self, profile: &Profile, sample: &Sample<'_>, place: Option<Place>, value: i64) {
+    fn add_lock(&mut self, profile: &Profile, sample: &Sample<'_>, place: Option<CodePlace>, value: i64) {
         let kind = label(profile, sample, self.keys.kind);
         let takes_lock = has(profile, sample, &self.takes_lock);
         let waits = takes_lock || has(profile, sample, &self.waits);
@@ -147,7 +147,7 @@ impl WaitFacts {
         }
     }
 
-    fn add_await(&mut self, profile: &Profile, sample: &Sample<'_>, place: Option<Place>, value: i64) {
+    fn add_await(&mut self, profile: &Profile, sample: &Sample<'_>, place: Option<CodePlace>, value: i64) {
         let is_pool = has(profile, sample, &self.pools) && !has(profile, sample, &self.no_pools);
         let is_request = label(profile, sample, self.keys.route).is_some();
         for awaits in

@@ -21,7 +21,7 @@ pub fn write_text(report: &Report, out: &mut impl Write) -> io::Result<()> {
     let output_unit = graph.output_unit(report);
     let count = graph.shown;
     let labels = heading(report, &output_unit, &trimmed.extent());
-    let mut drawing = Drawing { report, graph, output_unit: &output_unit, out };
+    let mut drawing = DotWriter { report, graph, output_unit: &output_unit, out };
     drawing.legend(&labels)?;
     let largest = graph.shown().iter().map(|node| node.flat_value().unsigned_abs()).max().unwrap_or(0);
     let mut has_nodelets = Vec::with_capacity(count);
@@ -38,14 +38,14 @@ pub fn write_text(report: &Report, out: &mut impl Write) -> io::Result<()> {
     writeln!(drawing.out, "}}")
 }
 
-struct Drawing<'a, W> {
+struct DotWriter<'a, W> {
     report: &'a Report,
     graph: &'a Graph,
     output_unit: &'a str,
     out: &'a mut W,
 }
 
-impl<W: Write> Drawing<'_, W> {
+impl<W: Write> DotWriter<'_, W> {
     fn format(&self, value: i64) -> String {
         self.report.format(value, self.output_unit)
     }

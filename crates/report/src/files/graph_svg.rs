@@ -32,7 +32,7 @@ pub fn svg(report: &Report) -> String {
     };
     let calls: Vec<BoxCall> = edges.iter().map(call).collect();
     let placed = place(&sizes, &calls, GAPS);
-    let drawing = Drawing { report, labels: &boxes, output_unit: &output_unit, svg: String::new() };
+    let drawing = SvgWriter { report, labels: &boxes, output_unit: &output_unit, svg: String::new() };
     drawing.draw(&edges, &placed)
 }
 
@@ -134,14 +134,14 @@ fn shortened(name: &str) -> String {
     format!("…{end}")
 }
 
-struct Drawing<'a> {
+struct SvgWriter<'a> {
     report: &'a Report,
     labels: &'a [Label],
     output_unit: &'a str,
     svg: String,
 }
 
-impl Drawing<'_> {
+impl SvgWriter<'_> {
     fn push(&mut self, text: std::fmt::Arguments<'_>) {
         // Writing to a string cannot fail.
         let _ = self.svg.write_fmt(text);

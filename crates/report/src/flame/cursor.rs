@@ -4,7 +4,7 @@ use flamelet_profile::{LocationId, Profile, StackId};
 
 use super::folding::{Folding, chain_key, name_key, path_step};
 use crate::names::package_name;
-use crate::stacks::{Chains, FramePlace, Frames, OwnerId, Part, Value};
+use crate::stacks::{Chains, FramePlace, Frames, OwnerId, Value, ValuePart};
 
 /// No box: the end of a stack.
 pub(super) const NONE: u32 = u32::MAX;
@@ -50,7 +50,7 @@ impl StackCursor {
     /// Creates a cursor at a location and line; see [`step_to_leaf`] and [`step_to_root`].
     pub(super) fn new(
         stack: StackId,
-        part: Part,
+        part: ValuePart,
         (location, line): (usize, usize),
         chains_from: FramePlace,
     ) -> Self {
@@ -74,18 +74,18 @@ impl StackCursor {
 
     /// Returns a cursor into the same stack that has not moved yet.
     pub(super) fn restarted(&self, start: (usize, usize)) -> Self {
-        let part = Part { value: self.value, is_base: self.is_base };
+        let part = ValuePart { value: self.value, is_base: self.is_base };
         Self::new(self.stack(), part, start, self.chains_from)
     }
 
     pub(super) fn value(&self) -> Value {
-        Part { value: self.value, is_base: self.is_base }.into()
+        ValuePart { value: self.value, is_base: self.is_base }.into()
     }
 }
 
 /// Reads stacks box by box. A box is known by its slot: a row of the frames' names with their owners or, after those,
 /// the owner of a chain.
-pub(super) struct Reader {
+pub(super) struct StackReader {
     direction: Direction,
     chains: Chains,
     folding: Folding,
@@ -94,7 +94,7 @@ pub(super) struct Reader {
     slot_count: usize,
 }
 
-impl Reader {
+impl StackReader {
     pub(super) fn new(profile: &Profile, frames: &Frames, direction: Direction, folding: &Folding) -> Self {
         let names = frames.owned_names().len();
         let first_chain = u32::try_from(names).expect("a profile holds fewer than 2^31 names");

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use flamelet_profile::{LocationId, Profile};
 
-use super::cursor::{Direction, NONE, Reader, StackCursor};
+use super::cursor::{Direction, NONE, StackCursor, StackReader};
 use super::folding::{Folding, path_step};
 use crate::names::package_name;
 use crate::stacks::{Frames, NameId, OwnerId, StackWeights, Value};
@@ -41,7 +41,7 @@ impl NodeId {
 #[derive(Clone, Debug)]
 struct TreeNode {
     parent: u32,
-    /// What the box shows: see [`Reader::slot_count`]; [`NONE`] for the root of all stacks.
+    /// What the box shows: see [`StackReader::slot_count`]; [`NONE`] for the root of all stacks.
     slot: u32,
     /// The fewest and the most frames that it stands for.
     frames: (u32, u32),
@@ -61,7 +61,7 @@ struct TreeNode {
 pub struct FlameTree<P> {
     profile: P,
     frames: Arc<Frames>,
-    reader: Reader,
+    reader: StackReader,
     /// The function in the middle of a sandwich.
     pivot: Option<NameId>,
     entries: Vec<StackCursor>,
@@ -79,7 +79,7 @@ pub struct FoldedChain {
     pub frames: (u32, u32),
 }
 
-struct Group {
+struct ChildGroup {
     slot: u32,
     count: u32,
     next: u32,
@@ -104,7 +104,7 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
         direction: Direction,
         folding: &Folding,
     ) -> Self {
-        let reader = Reader::new(&profile, &frames, direction, folding);
+        let reader = StackReader::new(&profile, &frames, direction, folding);
         let mut entries = Vec::with_capacity(weights.len());
         for (stack, part) in weights.parts() {
             let locations = profile.stack(stack);
@@ -124,7 +124,7 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
         folding: &Folding,
         pivot: NameId,
     ) -> Self {
-        let reader = Reader::new(&profile, &frames, direction, folding);
+        let reader = StackReader::new(&profile, &frames, direction, folding);
         let mut entries = Vec::new();
         for (stack, part) in weights.parts() {
             let locations = profile.stack(stack);
@@ -146,7 +146,7 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
     fn with_entries(
         profile: P,
         frames: Arc<Frames>,
-        reader: Reader,
+        reader: StackReader,
         entries: Vec<StackCursor>,
         pivot: Option<NameId>,
     ) -> Self {
@@ -277,7 +277,7 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
             self.groups_by_slot[group.slot as usize] = NONE;
         }
         groups.sort_by(|a, b| {
-            let text = |group: &Group| self.reader.text(&self.profile, &self.frames, group.slot);
+            let text = |group: &ChildGroup| self.reader.text(&self.profile, &self.frames, group.slot);
             b.value.weight().cmp(&a.value.weight()).then_with(|| text(a).cmp(text(b)))
         });
         self.sort_entries(range.clone(), &mut groups);
@@ -286,8 +286,8 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
     }
 
     /// Reads the next box of every stack in `range`, and sums the weight of each.
-    fn step_all(&mut self, range: Range<usize>, path: u64) -> (Vec<Group>, Value) {
-        let mut groups: Vec<Group> = Vec::new();
+    fn step_all(&mut self, range: Range<usize>, path: u64) -> (Vec<ChildGroup>, Value) {
+        let mut groups: Vec<ChildGroup> = Vec::new();
         let mut own = Value::default();
         let (profile, frames) = (&*self.profile, &*self.frames);
         for entry in &mut self.entries[range] {
@@ -300,7 +300,7 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
             if *place == NONE {
                 *place = groups.len() as u32;
                 let slot = entry.slot;
-                groups.push(Group {
+                groups.push(ChildGroup {
                     slot,
                     count: 0,
                     next: 0,
@@ -317,7 +317,7 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
     }
 
     /// Groups the entries in the order of `groups`, with ended stacks last.
-    fn sort_entries(&mut self, range: Range<usize>, groups: &mut [Group]) {
+    fn sort_entries(&mut self, range: Range<usize>, groups: &mut [ChildGroup]) {
         let moved_nowhere = match groups {
             [] => true,
             [only] => only.count as usize == range.len(),
@@ -353,7 +353,7 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
         }
     }
 
-    fn add_children(&mut self, at: usize, mut start: u32, groups: &[Group]) {
+    fn add_children(&mut self, at: usize, mut start: u32, groups: &[ChildGroup]) {
         let (depth, mut x) = (self.nodes[at].depth + 1, self.nodes[at].x);
         let path = self.nodes[at].path;
         let first_child = u32::try_from(self.nodes.len()).expect("a tree holds fewer than 2^32 nodes");

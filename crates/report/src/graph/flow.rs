@@ -86,7 +86,7 @@ pub(crate) fn build<I, W: Copy + Default + AddAssign>(
     stacks: impl Iterator<Item = (StackId, LabelSetId, W)>,
     info: impl Fn(u32) -> I,
 ) -> FlowGraph<I, W> {
-    let mut builder = Builder {
+    let mut builder = FlowBuilder {
         plan,
         info,
         by_path: FxHashMap::default(),
@@ -118,7 +118,7 @@ struct CallStep {
     is_inlined: bool,
 }
 
-struct Builder<'a, I, W, F> {
+struct FlowBuilder<'a, I, W, F> {
     plan: &'a GraphPlan<'a>,
     info: F,
     /// The rows of nodes: by entry, or in a tree by parent node and entry.
@@ -132,7 +132,7 @@ struct Builder<'a, I, W, F> {
     graph: FlowGraph<I, W>,
 }
 
-impl<I, W: Copy + Default + AddAssign, F: Fn(u32) -> I> Builder<'_, I, W, F> {
+impl<I, W: Copy + Default + AddAssign, F: Fn(u32) -> I> FlowBuilder<'_, I, W, F> {
     fn add(&mut self, passage: &Passage<W>, stack: StackId) {
         let plan = self.plan;
         let (mut caller, mut is_residual, mut last_chain) = (NONE, false, None);

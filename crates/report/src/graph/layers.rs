@@ -63,35 +63,35 @@ fn break_cycles(boxes: usize, edges: &[(usize, usize)]) -> Vec<(usize, usize)> {
         has_caller[callee] = true;
     }
     #[derive(Clone, Copy, PartialEq)]
-    enum Visit {
+    enum NodeVisit {
         New,
         Open,
         Done,
     }
-    let mut state = vec![Visit::New; boxes];
+    let mut state = vec![NodeVisit::New; boxes];
     let mut downward = edges.to_vec();
     let roots = (0..boxes).filter(|&node| !has_caller[node]).chain(0..boxes);
     for root in roots.collect::<Vec<_>>() {
-        if state[root] != Visit::New {
+        if state[root] != NodeVisit::New {
             continue;
         }
-        state[root] = Visit::Open;
+        state[root] = NodeVisit::Open;
         let mut path = vec![(root, 0)];
         while let Some((node, next)) = path.last_mut() {
             let Some(&edge) = outgoing[*node].get(*next) else {
-                state[*node] = Visit::Done;
+                state[*node] = NodeVisit::Done;
                 path.pop();
                 continue;
             };
             *next += 1;
             let (caller, callee) = edges[edge];
             match state[callee] {
-                Visit::Open => downward[edge] = (callee, caller),
-                Visit::New => {
-                    state[callee] = Visit::Open;
+                NodeVisit::Open => downward[edge] = (callee, caller),
+                NodeVisit::New => {
+                    state[callee] = NodeVisit::Open;
                     path.push((callee, 0));
                 }
-                Visit::Done => {}
+                NodeVisit::Done => {}
             }
         }
     }

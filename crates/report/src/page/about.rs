@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::info::{is_unnamed, label_keys, unnamed_locations};
 use crate::observations::per_observation;
-use crate::stacks::{DIFF_BASE_LABEL, Part, base_label_sets};
+use crate::stacks::{DIFF_BASE_LABEL, ValuePart, base_label_sets};
 
 /// One kind of value.
 #[derive(Clone, Debug, Serialize)]
@@ -176,7 +176,7 @@ fn types(profile: &Profile, base_sets: &[bool]) -> Vec<AboutType> {
         let is_base = base_sets[sample.labels.index()];
         for (sums, &value) in totals.iter_mut().zip(sample.values) {
             let sum = &mut sums[usize::from(is_base)];
-            *sum = sum.saturating_add(Part::of(value, is_base).value);
+            *sum = sum.saturating_add(ValuePart::of(value, is_base).value);
         }
     }
     let about = |(at, value): (usize, &ValueType)| AboutType {

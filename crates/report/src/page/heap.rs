@@ -12,7 +12,7 @@ use super::columns::{NameColumns, NameIndex};
 use super::labels::escaped_pattern;
 use crate::heap::{LIFETIMES, TEMPORARY, lifetimes_of_sets};
 use crate::names::stands_for_itself;
-use crate::stacks::{Frames, NameId, Part, base_label_sets};
+use crate::stacks::{Frames, NameId, ValuePart, base_label_sets};
 
 /// The most sites that are returned.
 const MAX_SITES: usize = 500;
@@ -58,12 +58,12 @@ pub struct HeapPayload {
 
 /// The sums of one class or site, by sample type.
 #[derive(Clone, Debug)]
-struct Sums {
+struct TypeSums {
     new: Vec<i64>,
     base: Vec<i64>,
 }
 
-impl Sums {
+impl TypeSums {
     fn new(types: usize) -> Self {
         Self { new: vec![0; types], base: vec![0; types] }
     }
@@ -71,7 +71,7 @@ impl Sums {
     fn add(&mut self, values: &[i64], is_base: bool) {
         let sums = if is_base { &mut self.base } else { &mut self.new };
         for (sum, &value) in sums.iter_mut().zip(values) {
-            *sum = sum.saturating_add(Part::of(value, is_base).value);
+            *sum = sum.saturating_add(ValuePart::of(value, is_base).value);
         }
     }
 
@@ -96,12 +96,12 @@ fn classes<K: Ord>(
     profile: &Profile,
     base_sets: &[bool],
     class_of: impl Fn(LabelSetId) -> Option<K>,
-) -> BTreeMap<K, Sums> {
+) -> BTreeMap<K, TypeSums> {
     let types = profile.sample_types().len();
     let mut classes = BTreeMap::new();
     for sample in profile.samples() {
         let Some(class) = class_of(sample.labels) else { continue };
-        let sums = classes.entry(class).or_insert_with(|| Sums::new(types));
+        let sums = classes.entry(class).or_insert_with(|| TypeSums::new(types));
         sums.add(sample.values, base_sets[sample.labels.index()]);
     }
     classes
@@ -125,7 +125,7 @@ fn sizes(profile: &Profile, base_sets: &[bool]) -> Vec<Class> {
     (first..=last)
         .map(|power| {
             let (low, high) = (1u64 << power, (1u64 << power).saturating_mul(2) - 1);
-            let sums = found.remove(&power).unwrap_or_else(|| Sums::new(types));
+            let sums = found.remove(&power).unwrap_or_else(|| TypeSums::new(types));
             let filter = format!("bytes={low}b:{high}b");
             Class { text: size_text(low), filter, values: sums.new, base: sums.base }
         })
@@ -142,7 +142,7 @@ fn size_text(bytes: u64) -> String {
 fn lifetimes(profile: &Profile, base_sets: &[bool]) -> Vec<Class> {
     let by_set = lifetimes_of_sets(profile);
     let found = classes(profile, base_sets, |set| by_set[set.index()]);
-    let class = |(at, sums): (usize, Sums)| Class {
+    let class = |(at, sums): (usize, TypeSums)| Class {
         text: LIFETIMES[at].to_owned(),
         filter: format!("lifetime=^{}$", escaped_pattern(LIFETIMES[at])),
         values: sums.new,
@@ -151,8 +151,8 @@ fn lifetimes(profile: &Profile, base_sets: &[bool]) -> Vec<Class> {
     found.into_iter().map(class).collect()
 }
 
-struct Site {
-    sums: Sums,
+struct SiteSums {
+    sums: TypeSums,
     temporary: i64,
     /// The heaviest of its innermost functions so far, and its weight.
     inner: (u32, u64),
@@ -165,15 +165,15 @@ fn sites(profile: &Profile, frames: &Frames, sample_type: usize, base_sets: &[bo
         .map(|name| stands_for_itself(frames.text(profile, name), frames.file(profile, name)))
         .collect();
     let by_set = lifetimes_of_sets(profile);
-    let mut found: BTreeMap<u32, Site> = BTreeMap::new();
+    let mut found: BTreeMap<u32, SiteSums> = BTreeMap::new();
     for sample in profile.samples() {
         let locations = profile.stack(sample.stack);
         let Some(inner) = locations.first().map(|&leaf| frames.raw(leaf)[0]) else { continue };
         let mut names = locations.iter().flat_map(|&location| frames.raw(location));
         let site = names.find(|&&name| is_own[name as usize]).copied().unwrap_or(inner);
         let is_base = base_sets[sample.labels.index()];
-        let site = found.entry(site).or_insert_with(|| Site {
-            sums: Sums::new(types),
+        let site = found.entry(site).or_insert_with(|| SiteSums {
+            sums: TypeSums::new(types),
             temporary: 0,
             inner: (inner, 0),
         });
@@ -187,7 +187,7 @@ fn sites(profile: &Profile, frames: &Frames, sample_type: usize, base_sets: &[bo
         }
     }
     let has_lifetimes = by_set.iter().any(Option::is_some);
-    let mut found: Vec<(u32, Site)> = found.into_iter().collect();
+    let mut found: Vec<(u32, SiteSums)> = found.into_iter().collect();
     found.sort_by_key(|(_, site)| std::cmp::Reverse(site.sums.largest(sample_type)));
     let count = found.len();
     found.truncate(MAX_SITES);
@@ -197,14 +197,14 @@ fn sites(profile: &Profile, frames: &Frames, sample_type: usize, base_sets: &[bo
 fn columns(
     profile: &Profile,
     frames: &Frames,
-    found: &[(u32, Site)],
+    found: &[(u32, SiteSums)],
     count: usize,
     has_lifetimes: bool,
 ) -> Sites {
     let types = 0..profile.sample_types().len();
     let is_diff = base_label_sets(profile).contains(&true);
     let mut index = NameIndex::new(profile, frames);
-    let column = |of: &dyn Fn(&Site) -> i64| found.iter().map(|(_, site)| of(site)).collect::<Vec<_>>();
+    let column = |of: &dyn Fn(&SiteSums) -> i64| found.iter().map(|(_, site)| of(site)).collect::<Vec<_>>();
     Sites {
         count,
         name: found.iter().map(|&(name, _)| index.row(NameId(name))).collect(),

@@ -4,7 +4,7 @@ use flamelet_profile::{Label, Profile, number_units, unit};
 use serde::Serialize;
 
 use crate::labels::{LabelCost, costs_of_labels, costs_of_sets};
-use crate::stacks::{DIFF_BASE_LABEL, Part, Value, base_label_sets};
+use crate::stacks::{DIFF_BASE_LABEL, Value, ValuePart, base_label_sets};
 
 /// The most values of a label that are returned.
 const MAX_VALUES: usize = 50;
@@ -42,7 +42,7 @@ pub fn labels(profile: &Profile, sample_type: usize) -> Vec<LabelSpread> {
     let base_sets = base_label_sets(profile);
     let samples = profile.samples().filter_map(|sample| {
         let &value = sample.values.get(sample_type)?;
-        Some((sample.labels, Value::from(Part::of(value, base_sets[sample.labels.index()]))))
+        Some((sample.labels, Value::from(ValuePart::of(value, base_sets[sample.labels.index()]))))
     });
     let mut sets = costs_of_sets(profile, samples);
     sets.iter_mut().for_each(|set| *set = set.filter(|value| value.weight() != 0));

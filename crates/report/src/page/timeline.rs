@@ -55,7 +55,7 @@ pub struct Lanes {
 
 /// Returns the lanes of a profile with a timeline, in the sample type at `index`, divided into `buckets`.
 pub fn lanes(profile: &Profile, frames: &Frames, index: usize, buckets: usize) -> Option<Lanes> {
-    let times = Times::new(profile, index)?;
+    let times = TimedEvents::new(profile, index)?;
     let ranking = Ranking::new(&times);
     let span = times.span();
     let bucket = span.div_ceil(buckets.clamp(1, 5000) as u64);
@@ -101,7 +101,7 @@ fn increase(sum: &mut i64, value: i64) {
 }
 
 /// The events of a profile in one sample type.
-struct Times<'a> {
+struct TimedEvents<'a> {
     profile: &'a Profile,
     index: usize,
     /// For each label set, whether the thread waited.
@@ -110,7 +110,7 @@ struct Times<'a> {
     has_durations: bool,
 }
 
-impl<'a> Times<'a> {
+impl<'a> TimedEvents<'a> {
     fn new(profile: &'a Profile, index: usize) -> Option<Self> {
         profile.timeline.as_ref()?;
         let (waits, has_durations) = (profile.waiting_sets(), profile.counts_nanoseconds(index));
@@ -181,7 +181,7 @@ struct ThreadTotals {
 
 impl Ranking {
     /// Ranks the threads: the busiest process first, and in it the busiest thread.
-    fn new(times: &Times<'_>) -> Self {
+    fn new(times: &TimedEvents<'_>) -> Self {
         let mut totals: FxHashMap<ThreadId, ThreadTotals> = FxHashMap::default();
         for event in times.events() {
             let thread = totals.entry(event.thread).or_default();
@@ -340,7 +340,7 @@ pub struct Heatmap {
 
 /// Returns the heatmap of a profile with a timeline, in the sample type at `index`.
 pub fn heatmap(profile: &Profile, index: usize) -> Option<Heatmap> {
-    let times = Times::new(profile, index)?;
+    let times = TimedEvents::new(profile, index)?;
     let span = times.span();
     let column = SECOND * span.div_ceil(SECOND * MAX_COLUMNS).max(1);
     let columns = span.div_ceil(column) as usize;

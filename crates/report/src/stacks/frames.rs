@@ -94,12 +94,12 @@ impl Frames {
 
     /// Reads the names of all locations of `profile`, whose owners are known.
     pub fn with_owners(profile: &Profile, owners: &Owners) -> Self {
-        let mut made = Builder::new(profile, owners);
+        let mut made = FramesBuilder::new(profile, owners);
         let mut table = FrameTable::with_capacity(profile.locations().len());
         for location in profile.locations() {
             made.push_frames(location, &mut table);
         }
-        let Builder { names, rows, owned, owner_table, .. } = made;
+        let FramesBuilder { names, rows, owned, owner_table, .. } = made;
         let only =
             (0..profile.locations().len()).map(|at| match &rows[table.range(LocationId::from_index(at))] {
                 &[row] => row,
@@ -199,7 +199,7 @@ impl Frames {
     }
 }
 
-struct Builder<'a> {
+struct FramesBuilder<'a> {
     profile: &'a Profile,
     by_string: Vec<u32>,
     by_text: FxHashMap<u64, Vec<u32>>,
@@ -212,7 +212,7 @@ struct Builder<'a> {
     mapping_owners: Vec<OwnerId>,
 }
 
-impl<'a> Builder<'a> {
+impl<'a> FramesBuilder<'a> {
     fn new(profile: &'a Profile, owners: &Owners) -> Self {
         let mut ids = OwnerTable { owners: vec![Owner::Unknown], rows: FxHashMap::default() };
         let functions = (0..profile.functions().len()).map(FunctionId::from_index);

@@ -16,4 +16,4 @@ pub use frames::{Frames, NameId, OwnerId};
 pub(crate) use nodes::{NodeId, NodeInfo, Nodes};
 pub(crate) use table::FrameTable;
 pub use weights::{DIFF_BASE_LABEL, StackWeights, Value};
-pub(crate) use weights::{Part, base_label_sets};
+pub(crate) use weights::{ValuePart, base_label_sets};

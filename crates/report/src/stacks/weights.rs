@@ -24,20 +24,20 @@ pub struct Value {
 
 /// One side of a stack's value: in the profile, or in the base of a diff.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Part {
+pub(crate) struct ValuePart {
     pub(crate) value: i64,
     pub(crate) is_base: bool,
 }
 
-impl Part {
+impl ValuePart {
     /// Returns the value of a sample on its side: base samples are negative, and count with their original value.
     pub(crate) const fn of(value: i64, is_base: bool) -> Self {
         Self { value: if is_base { value.saturating_neg() } else { value }, is_base }
     }
 }
 
-impl From<Part> for Value {
-    fn from(part: Part) -> Self {
+impl From<ValuePart> for Value {
+    fn from(part: ValuePart) -> Self {
         let size = part.value.unsigned_abs();
         match part.is_base {
             true => Self { new: 0, base: part.value, size },
@@ -109,12 +109,12 @@ impl StackWeights {
         for sample in profile.samples().filter(|sample| base_sets[sample.labels.index()] == is_base) {
             let Some(&value) = sample.values.get(sample_type) else { continue };
             let sum = &mut sums[sample.stack.index()];
-            *sum = sum.saturating_add(Part::of(value, is_base).value);
+            *sum = sum.saturating_add(ValuePart::of(value, is_base).value);
         }
         for (index, value) in sums.into_iter().enumerate().filter(|&(_, value)| value != 0) {
             self.stacks.push(StackId::from_index(index));
             self.values.push(value);
-            self.total += Part { value, is_base }.into();
+            self.total += ValuePart { value, is_base }.into();
         }
     }
 
@@ -127,8 +127,8 @@ impl StackWeights {
         size_of_val(&*self.stacks) + size_of_val(&*self.values)
     }
 
-    pub(crate) fn parts(&self) -> impl ExactSizeIterator<Item = (StackId, Part)> + '_ {
-        let part = |(at, &value): (usize, &i64)| Part { value, is_base: at >= self.first_of_base };
+    pub(crate) fn parts(&self) -> impl ExactSizeIterator<Item = (StackId, ValuePart)> + '_ {
+        let part = |(at, &value): (usize, &i64)| ValuePart { value, is_base: at >= self.first_of_base };
         self.stacks.iter().copied().zip(self.values.iter().enumerate().map(part))
     }
 

@@ -12,7 +12,7 @@ use crate::disassemble::{Instruction, Style, instructions};
 use crate::elf::Elf;
 use crate::file::Bytes;
 use crate::image::Image;
-use crate::locate::{Search, Wanted};
+use crate::locate::{Search, WantedBinary};
 use crate::symbolize::{Frame, ModuleName, Symbolizer};
 use crate::symbols::{self, Symbol};
 use crate::{Error, ErrorKind, Result, elf};
@@ -114,7 +114,7 @@ fn annotate_mapping(
         build_id: profile.string(mapping.build_id).to_owned(),
     };
     let mapped = MappedAt { start: mapping.start, limit: mapping.limit, offset: mapping.offset };
-    let wanted = Wanted { path: Path::new(&name.path), build_id: &name.build_id };
+    let wanted = WantedBinary { path: Path::new(&name.path), build_id: &name.build_id };
     let (path, bytes) = open_binary(&symbolizer.options().search, &wanted)?;
     let image = Image::new(bytes, symbolizer.options().limits.memory);
     let file = elf::parse(&image)?;
@@ -180,7 +180,7 @@ fn cost_between(by_address: &[(u64, InstructionCost)], start: u64, length: usize
 }
 
 /// Opens the file with the code.
-fn open_binary(search: &Search, wanted: &Wanted<'_>) -> Result<(PathBuf, Bytes)> {
+fn open_binary(search: &Search, wanted: &WantedBinary<'_>) -> Result<(PathBuf, Bytes)> {
     let located = search.locate(wanted);
     let path = located.binary.ok_or_else(|| {
         let why = located.warnings.into_iter().next().unwrap_or_else(|| "no such file".to_owned());

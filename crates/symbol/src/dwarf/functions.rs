@@ -3,7 +3,7 @@
 use gimli::UnitRef;
 
 use crate::dwarf::attributes::Attributes;
-use crate::dwarf::lines::{Files, SourcePlace, find_places};
+use crate::dwarf::lines::{FileNames, SourcePlace, find_places};
 use crate::dwarf::origin::{Described, Origins};
 use crate::dwarf::split::{self, Package};
 use crate::dwarf::units::{UnitIndex, UnitNumber, is_discarded};
@@ -18,7 +18,7 @@ pub(super) struct UnitVisit<'l, 'd> {
     lookup: &'l Lookup<'l, 'd>,
     /// Positions of the addresses in the whole batch.
     rows: Vec<u32>,
-    search: Search<'l>,
+    search: AddressSearch<'l>,
     frames: Vec<Vec<DwarfFrame>>,
 }
 
@@ -29,7 +29,7 @@ impl<'l, 'd> UnitVisit<'l, 'd> {
             lookup,
             rows: rows.to_vec(),
             frames: vec![Vec::new(); addresses.len()],
-            search: Search::new(addresses, lookup.patience),
+            search: AddressSearch::new(addresses, lookup.patience),
         }
     }
 
@@ -52,7 +52,7 @@ impl<'l, 'd> UnitVisit<'l, 'd> {
             let lines = find_places(program, &self.search.addresses, &mut places, self.lookup.patience);
             outcome = outcome.and(lines);
         }
-        let mut files = Files::new(unit.unit_ref(dwarf));
+        let mut files = FileNames::new(unit.unit_ref(dwarf));
         for ((found, place), frames) in self.search.found.iter().zip(places).zip(&mut self.frames) {
             *frames = found.frames(place, &mut files, names);
         }
@@ -99,7 +99,7 @@ struct Scope {
 
 /// What is known about one address.
 #[derive(Default)]
-struct Found {
+struct AddressFacts {
     function: Option<Described>,
     /// Outermost first.
     calls: Vec<InlinedCall>,
@@ -113,9 +113,9 @@ struct InlinedCall {
     from: Option<SourcePlace>,
 }
 
-struct Search<'l> {
+struct AddressSearch<'l> {
     addresses: Vec<u64>,
-    found: Vec<Found>,
+    found: Vec<AddressFacts>,
     patience: &'l Patience,
     /// The scopes around the current entry, outermost first.
     scopes: Vec<Scope>,
@@ -128,9 +128,9 @@ struct Search<'l> {
     entry_count: u64,
 }
 
-impl<'l> Search<'l> {
+impl<'l> AddressSearch<'l> {
     fn new(addresses: Vec<u64>, patience: &'l Patience) -> Self {
-        let found = addresses.iter().map(|_| Found::default()).collect();
+        let found = addresses.iter().map(|_| AddressFacts::default()).collect();
         Self {
             seen: vec![0; addresses.len()],
             entry_count: 0,
@@ -281,11 +281,11 @@ impl<'l> Search<'l> {
     }
 }
 
-impl Found {
+impl AddressFacts {
     fn frames(
         &self,
         place: Option<SourcePlace>,
-        files: &mut Files<'_, '_>,
+        files: &mut FileNames<'_, '_>,
         names: &mut NameTable,
     ) -> Vec<DwarfFrame> {
         let functions =

@@ -67,12 +67,12 @@ pub(super) fn find_places(
 }
 
 /// The files of one unit, whose paths are built on demand.
-pub(super) struct Files<'f, 'd> {
+pub(super) struct FileNames<'f, 'd> {
     unit: UnitRef<'f, Slice<'d>>,
     known: FxHashMap<u64, Arc<str>>,
 }
 
-impl<'f, 'd> Files<'f, 'd> {
+impl<'f, 'd> FileNames<'f, 'd> {
     pub(super) fn new(unit: UnitRef<'f, Slice<'d>>) -> Self {
         Self { unit, known: FxHashMap::default() }
     }

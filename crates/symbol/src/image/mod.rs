@@ -1,5 +1,5 @@
 //! An ELF file that is being read: the requested parts, in memory.
-#![allow(unsafe_code)] // Parts stay where they are while the image lives, which the compiler cannot see.
+#![allow(unsafe_code)] // ImageParts stay where they are while the image lives, which the compiler cannot see.
 
 mod part;
 
@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 
 use crate::file::Bytes;
 use crate::{Error, ErrorKind, Result};
-use part::Part;
+use part::ImagePart;
 
 /// The most that headers may take.
 const HEADERS: u64 = 1 << 20;
@@ -27,13 +27,13 @@ const LONGEST_STRING: u64 = 128 << 10;
 /// Debug information is too large for that: see `Section`.
 pub(crate) struct Image<'a> {
     content: Content<'a>,
-    parts: RefCell<Parts>,
+    parts: RefCell<ImageParts>,
     /// How many more bytes may be read.
     room: Cell<u64>,
 }
 
 /// By offset and size.
-type Parts = FxHashMap<(u64, u64), Part>;
+type ImageParts = FxHashMap<(u64, u64), ImagePart>;
 
 enum Content<'a> {
     Bytes(Bytes),
@@ -88,7 +88,7 @@ impl<'a> Image<'a> {
 
     /// Reads `range` from its start to its end.
     pub(crate) fn stream(&self, range: Range<u64>) -> impl Read + '_ {
-        Stream { image: self, rest: range }
+        SectionStream { image: self, rest: range }
     }
 
     fn in_memory(&self) -> Option<&[u8]> {
@@ -107,7 +107,7 @@ impl<'a> Image<'a> {
             Entry::Vacant(unknown) => {
                 let room = self.room.get().checked_sub(size)?;
                 let length = self.length(&(offset..offset.checked_add(size)?))?;
-                let part = Part::filled(length, |into| self.fill(offset, into))?;
+                let part = ImagePart::filled(length, |into| self.fill(offset, into))?;
                 self.room.set(room);
                 unknown.insert(part).bytes()
             }
@@ -118,12 +118,12 @@ impl<'a> Image<'a> {
     }
 }
 
-struct Stream<'d> {
+struct SectionStream<'d> {
     image: &'d Image<'d>,
     rest: Range<u64>,
 }
 
-impl Read for Stream<'_> {
+impl Read for SectionStream<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let end = self.rest.end.min(self.rest.start.saturating_add(into.len() as u64));
         let count = end.saturating_sub(self.rest.start) as usize;

@@ -5,13 +5,13 @@
 #[cfg(unix)]
 const LARGE: usize = 64 << 10;
 
-pub(super) enum Part {
+pub(super) enum ImagePart {
     Small(Box<[u8]>),
     #[cfg(unix)]
     Large(pages::Pages),
 }
 
-impl Part {
+impl ImagePart {
     /// Returns a part of `length` bytes that `fill` fills.
     pub(super) fn filled(length: usize, fill: impl FnOnce(&mut [u8]) -> Option<()>) -> Option<Self> {
         #[cfg(unix)]
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn small_and_large_parts_hold_what_was_read() {
         for length in [1, LARGE - 1, LARGE, 3 * LARGE + 5] {
-            let part = Part::filled(length, |into| {
+            let part = ImagePart::filled(length, |into| {
                 into.iter_mut().enumerate().for_each(|(at, byte)| *byte = at as u8);
                 Some(())
             });
@@ -96,6 +96,6 @@ mod tests {
             assert_eq!(part.bytes().len(), length);
             assert!(part.bytes().iter().enumerate().all(|(at, &byte)| byte == at as u8), "{length}");
         }
-        assert!(Part::filled(LARGE, |_| None).is_none());
+        assert!(ImagePart::filled(LARGE, |_| None).is_none());
     }
 }

@@ -35,7 +35,7 @@ pub fn frames_in_elf(bytes: &[u8], addresses: &[u64], limits: Limits) -> Result<
     let mut sorted = addresses.to_vec();
     sorted.sort_unstable();
     sorted.dedup();
-    let parts = Parts {
+    let parts = SymbolParts {
         with_debug_info: Some(&binary),
         supplement: None,
         with_symbols: vec![&binary],
@@ -51,7 +51,7 @@ pub fn frames_in_elf(bytes: &[u8], addresses: &[u64], limits: Limits) -> Result<
 }
 
 /// The files that describe one module.
-pub(crate) struct Parts<'f, 'd> {
+pub(crate) struct SymbolParts<'f, 'd> {
     /// The file with DWARF.
     pub(crate) with_debug_info: Option<&'f Elf<'d>>,
     /// The file that dwz split off it.
@@ -62,7 +62,7 @@ pub(crate) struct Parts<'f, 'd> {
     pub(crate) go: Option<&'f Elf<'d>>,
 }
 
-impl Parts<'_, '_> {
+impl SymbolParts<'_, '_> {
     /// Symbolizes `addresses` (sorted, without duplicates). `index` is built when it is first needed.
     pub(crate) fn resolve(
         &self,

@@ -17,5 +17,5 @@ mod symbolizer;
 pub use self::core::{Resolved, frames_in_elf};
 pub use crate::frame::Frame;
 pub use options::{ModuleName, SymbolizeOptions};
-pub use profile::{MappingSummary, Summary, symbolize_profile};
+pub use profile::{MappingSummary, SymbolizeSummary, symbolize_profile};
 pub use symbolizer::Symbolizer;

@@ -12,9 +12,9 @@ use crate::file::Bytes;
 use crate::frame::Frame;
 use crate::image::Image;
 use crate::limits::Limits;
-use crate::locate::{Located, Search, Wanted};
+use crate::locate::{Located, Search, WantedBinary};
 use crate::names::NameTable;
-use crate::symbolize::core::{Parts, mini_debug_info};
+use crate::symbolize::core::{SymbolParts, mini_debug_info};
 use crate::symbolize::options::{ModuleName, SymbolizeOptions};
 use crate::{kernel, process};
 
@@ -121,7 +121,7 @@ impl KnownModule {
     }
 
     fn open_files(&mut self, name: &ModuleName, options: &SymbolizeOptions) -> SymbolSource {
-        let wanted = Wanted { path: Path::new(&name.path), build_id: &name.build_id };
+        let wanted = WantedBinary { path: Path::new(&name.path), build_id: &name.build_id };
         let located = options.search.locate(&wanted);
         self.warnings.extend(located.warnings.iter().cloned());
         let mut open = |path: &Option<PathBuf>| {
@@ -277,7 +277,7 @@ impl Files {
         let separate = if self.only_symbols { &None } else { &debug };
         let with_debug_info =
             [separate, &binary].into_iter().flatten().find(|file| elf::has_debug_info(file));
-        let parts = Parts {
+        let parts = SymbolParts {
             with_debug_info,
             supplement: supplement.as_ref(),
             with_symbols: [&debug, &binary, &mini].into_iter().flatten().collect(),

@@ -15,7 +15,7 @@ use crate::symbolize::{Frame, SymbolizeOptions, Symbolizer};
 
 /// The result of symbolizing a profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
+pub struct SymbolizeSummary {
     /// Locations that were looked up.
     pub asked: usize,
     /// Locations whose function was found.
@@ -45,7 +45,7 @@ pub struct MappingSummary {
     pub warnings: Vec<String>,
 }
 
-impl Summary {
+impl SymbolizeSummary {
     /// Returns every warning, with the file it is about.
     pub fn warnings(&self) -> impl Iterator<Item = (&str, &str)> {
         self.mappings.iter().flat_map(|mapping| {
@@ -57,7 +57,7 @@ impl Summary {
 /// Fills in functions, files, lines and inlined frames of every location of `profile` that has none.
 ///
 /// To symbolize several profiles of the same program, keep a [`Symbolizer`] and use its method instead.
-pub fn symbolize_profile(profile: &mut Profile, options: &SymbolizeOptions) -> Summary {
+pub fn symbolize_profile(profile: &mut Profile, options: &SymbolizeOptions) -> SymbolizeSummary {
     Symbolizer::new(options.clone()).symbolize_profile(profile)
 }
 
@@ -73,8 +73,8 @@ struct MappingGroup {
 impl Symbolizer {
     /// Fills in functions, files, lines and inlined frames of every location of `profile` that has none
     /// (or of all, with [`SymbolizeOptions::force`]), and marks the mappings that are done.
-    pub fn symbolize_profile(&mut self, profile: &mut Profile) -> Summary {
-        let mut summary = Summary::default();
+    pub fn symbolize_profile(&mut self, profile: &mut Profile) -> SymbolizeSummary {
+        let mut summary = SymbolizeSummary::default();
         let mut answers: FxHashMap<LocationId, Arc<[Frame]>> = FxHashMap::default();
         for group in groups(profile, self.options()) {
             let frames = self.frames(&group.name, group.mapped, &group.addresses);

@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 /// not every child runs the handlers of a fork.
 #[derive(Debug)]
 pub struct PerProcess<T> {
-    made: AtomicPtr<Made<T>>,
+    made: AtomicPtr<MadeValue<T>>,
 }
 
 #[derive(Debug)]
-struct Made<T> {
+struct MadeValue<T> {
     /// The process that it belongs to; 0 when it is certainly the parent's.
     process: AtomicI32,
     /// How many forks were counted when it became that process' value.
@@ -78,9 +78,9 @@ impl<T: Send + Sync> PerProcess<T> {
     }
 
     #[cold]
-    fn replace(&self, known: *mut Made<T>, value: T) -> &T {
+    fn replace(&self, known: *mut MadeValue<T>, value: T) -> &T {
         let (process, forks) = (AtomicI32::new(this_process()), AtomicU32::new(forks()));
-        let new = Box::into_raw(Box::new(Made { process, forks, value }));
+        let new = Box::into_raw(Box::new(MadeValue { process, forks, value }));
         match self.made.compare_exchange(known, new, Ordering::AcqRel, Ordering::Acquire) {
             // SAFETY: just made, and from now on it lives as long as `self`.
             Ok(_) => unsafe { &(*new).value },

@@ -67,7 +67,7 @@ pub fn modules() -> Arc<Modules> {
 #[cfg(target_os = "linux")]
 #[inline]
 pub fn unwind(registers: &Registers, frames: &mut [u64]) -> Unwound {
-    let visit = published::Visit::enter();
+    let visit = published::ReaderVisit::enter();
     let mut memory = stack::LiveStack::new(registers.sp);
     crate::walk(visit.modules(), registers, &mut memory, frames)
 }

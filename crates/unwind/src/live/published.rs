@@ -41,17 +41,17 @@ struct Writers {
     /// Taken while modules are read, which may wait for the loader; never by readers of any kind.
     refresh: Mutex<Option<loader::Generation>>,
     /// Taken for a moment only.
-    owner: Mutex<Owner>,
+    owner: Mutex<ModulesOwner>,
 }
 
-struct Owner {
+struct ModulesOwner {
     current: Option<Arc<Modules>>,
     /// Lists that a reader may still hold.
     retired: Vec<Arc<Modules>>,
 }
 
 /// A visit to the published modules.
-pub(super) struct Visit {
+pub(super) struct ReaderVisit {
     modules: *const Modules,
 }
 
@@ -64,7 +64,7 @@ pub(super) fn fetch_ahead() {
     fetch(PUBLISHED.modules.load(Ordering::Relaxed));
 }
 
-impl Visit {
+impl ReaderVisit {
     /// Enters. Async-signal-safe.
     #[inline]
     pub(super) fn enter() -> Self {
@@ -80,7 +80,7 @@ impl Visit {
     }
 }
 
-impl Drop for Visit {
+impl Drop for ReaderVisit {
     #[inline]
     fn drop(&mut self) {
         PUBLISHED.readers.fetch_sub(1, Ordering::SeqCst);
@@ -117,11 +117,11 @@ fn inherited() -> Option<Arc<Modules>> {
 
 impl Writers {
     fn new(loader: u8) -> Self {
-        let owner = Mutex::new(Owner { current: None, retired: Vec::new() });
+        let owner = Mutex::new(ModulesOwner { current: None, retired: Vec::new() });
         Self { loader: AtomicU8::new(loader), refresh: Mutex::new(None), owner }
     }
 
-    fn owner(&self) -> MutexGuard<'_, Owner> {
+    fn owner(&self) -> MutexGuard<'_, ModulesOwner> {
         let mut owner = lock(&self.owner);
         if owner.current.is_none() {
             owner.current = inherited();

@@ -36,12 +36,12 @@ impl HttpConnector for Connector {
                 .max_redirects(0)
         };
         let (usual, direct) = (config().build().into(), config().proxy(None).build().into());
-        Ok(HttpClient::new(Client { may_be_plain, usual, direct }))
+        Ok(HttpClient::new(BucketClient { may_be_plain, usual, direct }))
     }
 }
 
 #[derive(Debug)]
-struct Client {
+struct BucketClient {
     /// Whether other machines may be talked to without encryption.
     may_be_plain: bool,
     usual: ureq::Agent,
@@ -65,7 +65,7 @@ fn failed(kind: HttpErrorKind, why: impl Into<String>) -> HttpError {
     HttpError::new(kind, NoAnswer(why.into()))
 }
 
-impl HttpService for Client {
+impl HttpService for BucketClient {
     fn call<'life0, 'async_trait>(
         &'life0 self,
         request: HttpRequest,

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Subcommand, ValueHint};
 use flamelet_collect::config::Config;
-use flamelet_collect::{Access, Collector, Job, Options, Scraper, Tenants};
+use flamelet_collect::{Access, Collector, Options, ScrapeJob, Scraper, Tenants};
 use flamelet_profile::budget::parse_size;
 use flamelet_profile::moment;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -154,10 +154,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 }
 
 fn collect(args: &Args) -> Result<()> {
-    let plan = Plan::of(&args.collect)?;
+    let plan = CollectPlan::of(&args.collect)?;
     if args.collect.check {
-        let targets: usize = plan.jobs.iter().map(Job::named_targets).sum();
-        let sources: usize = plan.jobs.iter().map(Job::sources).sum();
+        let targets: usize = plan.jobs.iter().map(ScrapeJob::named_targets).sum();
+        let sources: usize = plan.jobs.iter().map(ScrapeJob::sources).sum();
         let listed = if sources == 0 { String::new() } else { format!(", {sources} discovery sources") };
         let store = plan.store.display();
         note!("The configuration is valid: {targets} targets{listed}, store {store}");
@@ -167,16 +167,16 @@ fn collect(args: &Args) -> Result<()> {
 }
 
 /// What to do, from the command line and the configuration file.
-struct Plan {
+struct CollectPlan {
     listen: String,
     store: PathBuf,
     options: Options,
     access: Access,
-    jobs: Vec<Job>,
+    jobs: Vec<ScrapeJob>,
     is_read_only: bool,
 }
 
-impl Plan {
+impl CollectPlan {
     fn of(args: &CollectArgs) -> Result<Self> {
         let config = match &args.config {
             None => Config::default(),
@@ -207,7 +207,7 @@ impl Plan {
         if let Some(interval) = args.interval {
             jobs.iter_mut().for_each(|job| job.set_interval(interval));
         }
-        jobs.extend(args.scrape.iter().map(|(name, address)| Job::of_target(name, address, interval)));
+        jobs.extend(args.scrape.iter().map(|(name, address)| ScrapeJob::of_target(name, address, interval)));
         let listen = args.listen.clone().or(config.listen).unwrap_or_else(|| LISTEN.to_owned());
         Ok(Self { listen, store, options, access, jobs, is_read_only: args.read_only })
     }

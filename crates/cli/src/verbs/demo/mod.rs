@@ -21,7 +21,7 @@ use crate::profiles::SymbolOptions;
 use crate::progress::Waiting;
 
 /// The demo's result.
-struct Found {
+struct DemoProfiles {
     cpu: Profile,
     heap: Profile,
     lifetime: Profile,
@@ -89,7 +89,7 @@ fn failure(error: &flamelet::Error) -> Failure {
 }
 
 /// Profiles the service while clients keep it busy.
-fn profile(profiler: &Profiler, service: &service::Service, args: &Args) -> Result<Found> {
+fn profile(profiler: &Profiler, service: &service::DemoService, args: &Args) -> Result<DemoProfiles> {
     let load = load::Load::start(service.address())?;
     let what = format!("Profiling its CPU for {} s", args.duration.as_secs_f64());
     note!("{what} …");
@@ -101,11 +101,11 @@ fn profile(profiler: &Profiler, service: &service::Service, args: &Args) -> Resu
     let requests = load.stop();
     note!("The service answered {requests} requests meanwhile.");
     let growth = after.growth(&before);
-    Ok(Found { cpu, heap: after.in_use(), lifetime: after.lifetime(), growth })
+    Ok(DemoProfiles { cpu, heap: after.in_use(), lifetime: after.lifetime(), growth })
 }
 
 /// Writes the profiles, and the CPU profile as a page to send to a colleague.
-fn keep(folder: &Path, found: &Found) -> Result<Vec<PathBuf>> {
+fn keep(folder: &Path, found: &DemoProfiles) -> Result<Vec<PathBuf>> {
     let flame = |picture| {
         let options = FlameOptions { title: "flamelet demo".into(), ..FlameOptions::default() };
         Question::Flame(picture, Box::new(options))

@@ -14,7 +14,7 @@ use flamelet::Profiler;
 use crate::error::Result;
 
 /// The running service; it ends with the process or when dropped.
-pub(super) struct Service {
+pub(super) struct DemoService {
     address: SocketAddr,
     /// The path of its endpoints, which is random: other users of this machine cannot guess it, and so cannot profile
     /// it.
@@ -22,7 +22,7 @@ pub(super) struct Service {
     _runtime: tokio::runtime::Runtime,
 }
 
-impl Service {
+impl DemoService {
     pub(super) fn address(&self) -> SocketAddr {
         self.address
     }
@@ -36,7 +36,7 @@ impl Service {
 type Orders = Arc<Mutex<HashMap<u64, Vec<u8>>>>;
 
 /// Starts the service on a free port of loopback, with the profiler's endpoints.
-pub(super) fn start(profiler: Profiler) -> Result<Service> {
+pub(super) fn start(profiler: Profiler) -> Result<DemoService> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .thread_name("demo-worker")
@@ -53,7 +53,7 @@ pub(super) fn start(profiler: Profiler) -> Result<Service> {
         .with_state(Orders::default())
         .nest(&format!("/{secret}"), flamelet::axum::router(profiler));
     runtime.spawn(async move { axum::serve(listener, app).await });
-    Ok(Service { address, secret, _runtime: runtime })
+    Ok(DemoService { address, secret, _runtime: runtime })
 }
 
 /// Burns CPU in one hot loop.

@@ -72,14 +72,18 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// The report to print.
-enum Answer {
+enum HeapAnswer {
     Holders(&'static str, heap::Holders),
     Freed(heap::Freed),
     Lifetimes(heap::Lifetimes),
     Growth(heap::Growth),
 }
 
-fn answer(mut profiles: Vec<Profile>, asked: Option<HeapView>, options: &ReportOptions) -> Result<Answer> {
+fn answer(
+    mut profiles: Vec<Profile>,
+    asked: Option<HeapView>,
+    options: &ReportOptions,
+) -> Result<HeapAnswer> {
     let report = |profile: Profile| -> Result<Report> {
         let report = Report::new(profile, options, ReportKind::Heap)?;
         report.warnings.iter().for_each(|warning| note!("{warning}"));
@@ -91,7 +95,7 @@ fn answer(mut profiles: Vec<Profile>, asked: Option<HeapView>, options: &ReportO
         }
         profiles.sort_by_key(|profile| profile.header.time_nanos);
         let reports = profiles.into_iter().map(report).collect::<Result<Vec<_>>>()?;
-        return Ok(Answer::Growth(heap::growth_between(&reports)?));
+        return Ok(HeapAnswer::Growth(heap::growth_between(&reports)?));
     }
     let Some(profile) = profiles.pop() else { return Err(Failure::new("no profile given")) };
     let own = HeapView::of(&profile);
@@ -103,17 +107,17 @@ fn answer(mut profiles: Vec<Profile>, asked: Option<HeapView>, options: &ReportO
     }
     let report = report(profile)?;
     Ok(match view {
-        HeapView::InUse => Answer::Holders("In use", heap::holders(&report, view)?),
-        HeapView::Allocated => Answer::Holders("Allocated", heap::holders(&report, view)?),
-        HeapView::Peak => Answer::Holders("At the peak", heap::holders(&report, view)?),
-        HeapView::Temporary => Answer::Holders("Temporary", heap::temporary(&report)?),
-        HeapView::Growth => Answer::Growth(heap::growth(&report)?),
-        HeapView::Freed => Answer::Freed(heap::freed(&report)?),
-        HeapView::Lifetime => Answer::Lifetimes(heap::lifetimes(&report)?),
+        HeapView::InUse => HeapAnswer::Holders("In use", heap::holders(&report, view)?),
+        HeapView::Allocated => HeapAnswer::Holders("Allocated", heap::holders(&report, view)?),
+        HeapView::Peak => HeapAnswer::Holders("At the peak", heap::holders(&report, view)?),
+        HeapView::Temporary => HeapAnswer::Holders("Temporary", heap::temporary(&report)?),
+        HeapView::Growth => HeapAnswer::Growth(heap::growth(&report)?),
+        HeapView::Freed => HeapAnswer::Freed(heap::freed(&report)?),
+        HeapView::Lifetime => HeapAnswer::Lifetimes(heap::lifetimes(&report)?),
     })
 }
 
-impl Answer {
+impl HeapAnswer {
     fn write(&self, json: bool, limit: usize, mut out: &mut dyn Write) -> Result<()> {
         if json {
             return match self {

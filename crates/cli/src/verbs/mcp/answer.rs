@@ -14,7 +14,7 @@ use flamelet_report::{ReportKind, ReportOption, ReportOptions, Sort};
 
 use super::capped::Capped;
 use super::parameters::Arguments;
-use super::server::Server;
+use super::server::McpServer;
 use crate::error::{About, Failure, Result};
 use crate::job::{self, Ask, Question, Repeat, RepeatedOption};
 use crate::note::escaped;
@@ -30,7 +30,7 @@ const MOST_FILES: usize = 100;
 /// Why an answer may be too long, and what to do.
 const ADVICE: &str = "narrow it down with focus, or with an expression that matches less";
 
-pub(super) fn open(server: &Server, arguments: &Arguments<'_>) -> Result<String> {
+pub(super) fn open(server: &McpServer, arguments: &Arguments<'_>) -> Result<String> {
     let Some(name) = arguments.text("path") else { return folders(server) };
     if server.shelf().find(name).is_none() {
         let path = server.reach.path(name)?;
@@ -42,7 +42,7 @@ pub(super) fn open(server: &Server, arguments: &Arguments<'_>) -> Result<String>
 }
 
 /// Lists all allowed folders, and what is kept.
-fn folders(server: &Server) -> Result<String> {
+fn folders(server: &McpServer) -> Result<String> {
     let mut text = String::new();
     for path in server.reach.folders() {
         text += &folder(path)?;
@@ -78,7 +78,7 @@ fn folder(path: &Path) -> Result<String> {
     Ok(escaped(&text).into_owned())
 }
 
-pub(super) fn explain(server: &Server, arguments: &Arguments<'_>) -> Result<String> {
+pub(super) fn explain(server: &McpServer, arguments: &Arguments<'_>) -> Result<String> {
     let given = FILTERS.iter().filter_map(|name| Some((*name, arguments.text(name)?.to_owned())));
     let mine = arguments.texts("mine");
     let given = given.chain(mine.iter().map(|text| ("mine", text.clone())));
@@ -92,7 +92,7 @@ pub(super) fn explain(server: &Server, arguments: &Arguments<'_>) -> Result<Stri
     report(server, arguments, &question)
 }
 
-pub(super) fn top(server: &Server, arguments: &Arguments<'_>) -> Result<String> {
+pub(super) fn top(server: &McpServer, arguments: &Arguments<'_>) -> Result<String> {
     let question = match arguments.text("by").map(str::parse::<Grouping>) {
         Some(grouping) => Question::By(grouping.map_err(Failure::new)?, arguments.texts("mine")),
         None => Question::Top,
@@ -100,15 +100,15 @@ pub(super) fn top(server: &Server, arguments: &Arguments<'_>) -> Result<String> 
     report(server, arguments, &question)
 }
 
-pub(super) fn peek(server: &Server, arguments: &Arguments<'_>) -> Result<String> {
+pub(super) fn peek(server: &McpServer, arguments: &Arguments<'_>) -> Result<String> {
     report(server, arguments, &Question::Peek(arguments.needed("function").to_owned()))
 }
 
-pub(super) fn list(server: &Server, arguments: &Arguments<'_>) -> Result<String> {
+pub(super) fn list(server: &McpServer, arguments: &Arguments<'_>) -> Result<String> {
     report(server, arguments, &Question::List(arguments.needed("function").to_owned()))
 }
 
-pub(super) fn diff(server: &Server, arguments: &Arguments<'_>) -> Result<String> {
+pub(super) fn diff(server: &McpServer, arguments: &Arguments<'_>) -> Result<String> {
     let options = options(server, arguments)?;
     let before = server.profile(arguments.needed("before")).about("before")?;
     let after = server.profile(arguments.needed("after")).about("after")?;
@@ -122,14 +122,19 @@ pub(super) fn diff(server: &Server, arguments: &Arguments<'_>) -> Result<String>
 }
 
 /// Answers a question about the profile that the arguments name.
-fn report(server: &Server, arguments: &Arguments<'_>, question: &Question) -> Result<String> {
+fn report(server: &McpServer, arguments: &Arguments<'_>, question: &Question) -> Result<String> {
     let options = options(server, arguments)?;
     let profile = server.profile(arguments.needed("profile"))?;
     let quality = quality(&profile);
     Ok(quality + &ask(server, &profile, question, &options)?)
 }
 
-fn ask(server: &Server, profile: &Profile, question: &Question, options: &ReportOptions) -> Result<String> {
+fn ask(
+    server: &McpServer,
+    profile: &Profile,
+    question: &Question,
+    options: &ReportOptions,
+) -> Result<String> {
     let symbols = server.source_options().symbols;
     let ask = Ask { options, symbols: &symbols, json: false };
     capped(|out| job::answer_as_text(question, profile.clone(), &ask, out))
@@ -146,7 +151,7 @@ fn capped(produce: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<String> 
 /// The options of reports that tools take.
 const FILTERS: [&str; 4] = ["sample_index", "focus", "ignore", "tagfocus"];
 
-fn options(server: &Server, arguments: &Arguments<'_>) -> Result<ReportOptions> {
+fn options(server: &McpServer, arguments: &Arguments<'_>) -> Result<ReportOptions> {
     let mut options = ReportOptions::default();
     for name in FILTERS {
         if let Some((option, value)) = ReportOption::named(name).zip(arguments.text(name)) {

@@ -5,12 +5,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use serde_json::{Value, json};
 
 use super::parameters::{self, Arguments};
-use super::server::Server;
+use super::server::McpServer;
 use super::tools::{Needs, TOOLS, Tool};
 use crate::error::{Failure, Result};
 use crate::note;
 
-impl Server {
+impl McpServer {
     fn allows(&self, tool: &Tool) -> Result<()> {
         let missing = match tool.needs {
             Needs::Hosts if !self.reach.has_hosts() => "--host HOST:PORT",

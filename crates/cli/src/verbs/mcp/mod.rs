@@ -22,7 +22,7 @@ use clap::ValueHint;
 use crate::arguments::guide::Guide;
 use crate::arguments::source::MemoryArgs;
 use crate::error::Result;
-use server::Server;
+use server::McpServer;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -64,7 +64,7 @@ pub(crate) fn guide() -> Guide {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let server = Server::new(args)?;
+    let server = McpServer::new(args)?;
     protocol::serve(&server, BufReader::new(io::stdin()), io::stdout());
     Ok(())
 }

@@ -9,7 +9,7 @@ use std::sync::mpsc;
 
 use serde_json::{Value, json};
 
-use super::server::Server;
+use super::server::McpServer;
 
 /// The versions that begin with `initialize`, the newest first.
 const WITH_HANDSHAKE: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
@@ -60,7 +60,7 @@ type RpcResult = Result<Value, RpcError>;
 
 /// Answers the messages of `input` until it ends. Calls of tools run one after another on a thread of their own, so
 /// that the other requests are answered meanwhile.
-pub(super) fn serve(server: &Server, mut input: impl BufRead, output: impl Write + Send) {
+pub(super) fn serve(server: &McpServer, mut input: impl BufRead, output: impl Write + Send) {
     let output = Mutex::new(output);
     let (calls, waiting) = mpsc::sync_channel::<Value>(MOST_WAITING);
     std::thread::scope(|scope| {
@@ -128,7 +128,7 @@ fn send(output: &Mutex<impl Write>, answer: Option<Value>) {
 }
 
 /// Answers a message or a batch of them; `None` if there is nothing to answer.
-fn answer(server: &Server, message: &Value) -> Option<Value> {
+fn answer(server: &McpServer, message: &Value) -> Option<Value> {
     let Some(batch) = message.as_array() else { return answer_one(server, message) };
     if batch.is_empty() {
         return Some(failure(&Value::Null, &RpcError::new(INVALID_REQUEST, "the batch is empty")));
@@ -137,7 +137,7 @@ fn answer(server: &Server, message: &Value) -> Option<Value> {
     (!answers.is_empty()).then_some(Value::Array(answers))
 }
 
-fn answer_one(server: &Server, message: &Value) -> Option<Value> {
+fn answer_one(server: &McpServer, message: &Value) -> Option<Value> {
     let id = &message["id"];
     // Answers to requests of ours; we send none.
     if message.get("result").is_some() || message.get("error").is_some() {
@@ -163,7 +163,7 @@ fn failure(id: &Value, error: &RpcError) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "error": error.to_json() })
 }
 
-fn respond(server: &Server, method: &str, params: &Value) -> RpcResult {
+fn respond(server: &McpServer, method: &str, params: &Value) -> RpcResult {
     let is_stateless = names_its_version(params)?;
     let result = match method {
         "initialize" => initialize(params),
@@ -228,7 +228,7 @@ fn discover() -> Value {
     })
 }
 
-fn call(server: &Server, params: &Value) -> RpcResult {
+fn call(server: &McpServer, params: &Value) -> RpcResult {
     let Some(name) = params["name"].as_str() else {
         return Err(RpcError::new(INVALID_PARAMS, "\"name\" must be the name of a tool"));
     };

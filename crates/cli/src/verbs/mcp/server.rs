@@ -9,10 +9,10 @@ use super::Args;
 use super::reach::Reach;
 use super::shelf::Shelf;
 use crate::error::{Failure, Result};
-use crate::profiles::{Files, SourceOptions, SymbolOptions};
+use crate::profiles::{AllowedFiles, SourceOptions, SymbolOptions};
 
 /// The server's state.
-pub(super) struct Server {
+pub(super) struct McpServer {
     pub(super) reach: Reach,
     /// Where recorded and fetched profiles are saved.
     pub(super) write: Option<PathBuf>,
@@ -21,7 +21,7 @@ pub(super) struct Server {
     shelf: Mutex<Shelf>,
 }
 
-impl Server {
+impl McpServer {
     pub(super) fn new(args: &Args) -> Result<Self> {
         let folders = if args.allow.is_empty() { vec![PathBuf::from(".")] } else { args.allow.clone() };
         // What is written may be read again.
@@ -46,7 +46,7 @@ impl Server {
             limits: self.limits,
             without_times: true,
             symbols: SymbolOptions { only_below: Some(folders.clone()), ..SymbolOptions::default() },
-            files: Files::Below(folders),
+            files: AllowedFiles::Below(folders),
             ..SourceOptions::default()
         }
     }

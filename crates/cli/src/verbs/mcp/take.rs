@@ -12,7 +12,7 @@ use flamelet_profile::{Profile, pprof};
 
 use super::answer::quality;
 use super::parameters::Arguments;
-use super::server::Server;
+use super::server::McpServer;
 use crate::error::{About, Failure, Result};
 use crate::note::escaped;
 
@@ -23,7 +23,7 @@ const LONGEST_LINE: u64 = 500;
 /// How long to wait for messages after the recording has ended: a process that it left behind may hold the pipe.
 const LAST_WAIT: Duration = Duration::from_secs(2);
 
-pub(super) fn fetch(server: &Server, arguments: &Arguments<'_>) -> Result<String> {
+pub(super) fn fetch(server: &McpServer, arguments: &Arguments<'_>) -> Result<String> {
     let seconds = arguments.count("seconds");
     let address = arguments.needed("address");
     let saved = Saved::new(server, arguments)?;
@@ -41,7 +41,7 @@ pub(super) fn fetch(server: &Server, arguments: &Arguments<'_>) -> Result<String
 
 /// Records by the verb `record` in a process of its own, so that the command's output stays away from ours, and a crash
 /// of the recorder, too.
-pub(super) fn record(server: &Server, arguments: &Arguments<'_>) -> Result<String> {
+pub(super) fn record(server: &McpServer, arguments: &Arguments<'_>) -> Result<String> {
     let saved = Saved::new(server, arguments)?;
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("recording.pb.gz");
@@ -96,7 +96,7 @@ fn last_messages(recorder: &mut Child) -> mpsc::Receiver<VecDeque<String>> {
 }
 
 /// Keeps a profile, saves it if asked to, and says what it is.
-fn keep(server: &Server, saved: Option<&Saved>, kind: &str, profile: Profile) -> Result<String> {
+fn keep(server: &McpServer, saved: Option<&Saved>, kind: &str, profile: Profile) -> Result<String> {
     let quality = quality(&profile);
     let saved = saved.map(|saved| saved.write(&profile));
     let name = server.shelf().keep(kind, profile);
@@ -116,7 +116,7 @@ struct Saved {
 
 impl Saved {
     /// Checks the name before anything is recorded or fetched. Only new files in the folder for them are written.
-    fn new(server: &Server, arguments: &Arguments<'_>) -> Result<Option<Self>> {
+    fn new(server: &McpServer, arguments: &Arguments<'_>) -> Result<Option<Self>> {
         let Some(name) = arguments.text("save_as") else { return Ok(None) };
         let Some(folder) = &server.write else {
             return Err(Failure::new("save_as: nothing may be written; the server's --write DIR allows it"));

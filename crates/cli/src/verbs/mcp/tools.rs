@@ -1,7 +1,7 @@
 //! The table of tools.
 
 use super::parameters::{Arguments, Parameter};
-use super::server::Server;
+use super::server::McpServer;
 use super::{answer, take};
 use crate::error::Result;
 
@@ -11,7 +11,7 @@ pub(super) struct Tool {
     pub(super) description: &'static str,
     pub(super) parameters: &'static [&'static [Parameter]],
     pub(super) needs: Needs,
-    pub(super) run: fn(&Server, &Arguments<'_>) -> Result<String>,
+    pub(super) run: fn(&McpServer, &Arguments<'_>) -> Result<String>,
 }
 
 /// What the command line must allow for a tool.

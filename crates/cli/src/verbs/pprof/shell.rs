@@ -46,23 +46,23 @@ pub(super) fn run(mut command: PprofCommand) -> Result<()> {
             return Ok(());
         }
         match execute(line.trim(), &mut command, &profile) {
-            Ok(Next::Continue) => {}
-            Ok(Next::Quit) => return Ok(()),
+            Ok(ShellStep::Continue) => {}
+            Ok(ShellStep::Quit) => return Ok(()),
             Err(failure) if failure.is_closed_pipe() => return Err(failure),
             Err(failure) => note!("{failure}"),
         }
     }
 }
 
-enum Next {
+enum ShellStep {
     Continue,
     Quit,
 }
 
-fn execute(line: &str, command: &mut PprofCommand, profile: &Profile) -> Result<Next> {
+fn execute(line: &str, command: &mut PprofCommand, profile: &Profile) -> Result<ShellStep> {
     match line {
-        "" => return Ok(Next::Continue),
-        "quit" | "exit" | "^D" | "q" => return Ok(Next::Quit),
+        "" => return Ok(ShellStep::Continue),
+        "quit" | "exit" | "^D" | "q" => return Ok(ShellStep::Quit),
         "help" | "h" | "?" => output::line(HELP)?,
         _ if line.starts_with("help ") => output::line(&help::of_option(line[5..].trim())?)?,
         "o" | "options" => output::line(&option_lines(&command.options).join("\n"))?,
@@ -72,7 +72,7 @@ fn execute(line: &str, command: &mut PprofCommand, profile: &Profile) -> Result<
         }
         _ => report(line, command, profile)?,
     }
-    Ok(Next::Continue)
+    Ok(ShellStep::Continue)
 }
 
 /// Every option with its value, by name.

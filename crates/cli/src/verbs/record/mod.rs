@@ -117,31 +117,7 @@ pub(super) fn run_all(args: &Args, usual_name: &str, record_once: &mut Once<'_>)
     output::check(Some(&path))?;
     let interruptions = Interruptions::watch()?;
     let saved = kind.checkpoint_path(&path);
-    let mut runs = Runs { is_separate: numbered(&path, 1).is_some(), ..Runs::default() };
-    for left in (0..args.repeat.max(1)).rev() {
-        let is_first = runs.profiles.is_empty();
-        let checkpoint = saved.as_ref().map(|saved| runs.checkpoint(saved)).transpose()?;
-        let load = Load::prepare(args, interruptions.shared_flag())?;
-        match record_once(Run { interruptions: &interruptions, checkpoint, load: load.as_ref() }) {
-            Ok(mut outcome) => {
-                runs.end_load(load, &mut outcome.profile);
-                runs.add(outcome, left > 0, &interruptions)?;
-            }
-            Err(failure) if is_first => return Err(failure),
-            // Earlier recordings are still worth writing.
-            Err(failure) => runs.end_with(&failure),
-        }
-        runs.note_work(args.work);
-        if runs.is_separate {
-            runs.write_last(kind, &path)?;
-        }
-        if runs.is_over {
-            break;
-        }
-        if left > 0 {
-            runs.print_summaries();
-        }
-    }
+    let mut runs = make_runs(args, (&path, kind), saved.as_deref(), &interruptions, record_once)?;
     let profile = runs.take_merged()?;
     let facts = info::info(&profile);
     let shown = args.view.then(|| profile.clone());
@@ -172,6 +148,42 @@ pub(super) fn run_all(args: &Args, usual_name: &str, record_once: &mut Once<'_>)
         true => ExitCode::from(2),
         false => exit_code(status, args.strict && facts.verdict == Verdict::Poor),
     })
+}
+
+/// Makes the recordings, up to the first that fails or is interrupted.
+fn make_runs(
+    args: &Args,
+    (path, kind): (&Path, OutputKind),
+    saved: Option<&Path>,
+    interruptions: &Interruptions,
+    record_once: &mut Once<'_>,
+) -> Result<Runs> {
+    let mut runs = Runs { is_separate: numbered(path, 1).is_some(), ..Runs::default() };
+    for left in (0..args.repeat.max(1)).rev() {
+        let is_first = runs.profiles.is_empty();
+        let checkpoint = saved.map(|saved| runs.checkpoint(saved)).transpose()?;
+        let load = Load::prepare(args, interruptions.shared_flag())?;
+        match record_once(Run { interruptions, checkpoint, load: load.as_ref() }) {
+            Ok(mut outcome) => {
+                runs.end_load(load, &mut outcome.profile);
+                runs.add(outcome, left > 0, interruptions)?;
+            }
+            Err(failure) if is_first => return Err(failure),
+            // Earlier recordings are still worth writing.
+            Err(failure) => runs.end_with(&failure),
+        }
+        runs.note_work(args.work);
+        if runs.is_separate {
+            runs.write_last(kind, path)?;
+        }
+        if runs.is_over {
+            break;
+        }
+        if left > 0 {
+            runs.print_summaries();
+        }
+    }
+    Ok(runs)
 }
 
 /// The recordings so far.

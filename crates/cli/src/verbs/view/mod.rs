@@ -25,7 +25,7 @@ use crate::output;
 use crate::profiles::collected::collected_of;
 use crate::profiles::fetch::{self, FetchOptions};
 use crate::profiles::history::history_of;
-use crate::profiles::{Files, SourceOptions, SymbolOptions, is_service};
+use crate::profiles::{AllowedFiles, SourceOptions, SymbolOptions, is_service};
 
 /// How long a service is profiled for the page by default.
 const LIVE_SECONDS: u64 = 10;
@@ -170,7 +170,7 @@ pub(super) fn source(options: &SourceOptions) -> Result<Source> {
         }
         if path.is_dir() {
             options.note_unused();
-            let options = SourceOptions { files: Files::Regular, ..options.clone() };
+            let options = SourceOptions { files: AllowedFiles::Regular, ..options.clone() };
             let open = move |path: &Path| {
                 let opened = options.open_one(&path.to_string_lossy(), &mut Vec::new());
                 opened.map_err(|failure| failure.to_string())
@@ -217,7 +217,7 @@ fn note_empty(folder: &Path, source: &Source) -> Result<()> {
 }
 
 /// A service that the page can get more profiles from.
-struct Service {
+struct LiveService {
     address: String,
     options: SourceOptions,
     /// Whether it answers about its requests, as a service with flamelet does.
@@ -227,7 +227,7 @@ struct Service {
 /// The longest answer about requests that is read.
 const MAX_REQUESTS: u64 = 4 << 20;
 
-impl Take for Service {
+impl Take for LiveService {
     fn take(&self, seconds: u32, _: &CancelToken) -> std::result::Result<Taken, Error> {
         self.fetch(&self.address, Some(seconds.into())).map_err(Error::unreadable)
     }
@@ -259,7 +259,7 @@ impl Take for Service {
     }
 }
 
-impl Service {
+impl LiveService {
     fn fetch(&self, address: &str, seconds: Option<u64>) -> std::result::Result<Taken, String> {
         let mut options = self.options.clone();
         options.fetch.seconds = seconds;
@@ -299,7 +299,7 @@ fn live(address: &str, options: &SourceOptions) -> Result<Source> {
     let profile = options.open_one(address, &mut Vec::new())?;
     let name = format!("{address} {}", flamelet_report::utc(profile.header.time_nanos));
     let past = past::of(address, &options);
-    let mut service = Service { address: address.to_string(), options, has_requests: false };
+    let mut service = LiveService { address: address.to_string(), options, has_requests: false };
     service.has_requests = service.ask_requests().is_ok_and(|text| text.starts_with("{\"routes\":"));
     let source = Source::live(vec![Taken { name, profile }], service);
     Ok(match past {

@@ -22,7 +22,7 @@ pub(super) fn of(source: &str, options: &SourceOptions) -> Option<Box<dyn Past>>
     let mut options = options.clone();
     options.range = Range::default();
     if let Some(Ok(part)) = history_of(source, Range::default()) {
-        return Some(Box::new(Folder { path: part.folder.to_owned(), options }));
+        return Some(Box::new(FolderPast { path: part.folder.to_owned(), options }));
     }
     if let Some(Ok((folder, _))) = collected_of(source, Range::default()) {
         let reader = reader_of(folder).ok()?;
@@ -33,18 +33,18 @@ pub(super) fn of(source: &str, options: &SourceOptions) -> Option<Box<dyn Past>>
         let past = options.which.profile.iter().fold(past, |past, name| past.with_profile(name));
         return Some(Box::new(past));
     }
-    let service = Service { address: source.to_owned(), options };
+    let service = ServicePast { address: source.to_owned(), options };
     service.extent().ok()?;
     Some(Box::new(service))
 }
 
 /// A folder with a history.
-struct Folder {
+struct FolderPast {
     path: PathBuf,
     options: SourceOptions,
 }
 
-impl Folder {
+impl FolderPast {
     fn read(&self, parts: usize) -> flamelet_profile::Result<Course> {
         let (reader, budget) = (Reader::open(&self.path)?, Budget::new(self.options.limits));
         let Some((from, to)) = reader.span(&budget)? else { return Ok(Course::default()) };
@@ -63,7 +63,7 @@ impl Folder {
     }
 }
 
-impl Past for Folder {
+impl Past for FolderPast {
     fn course(&self, parts: usize) -> Result<Course, Error> {
         self.read(parts).map_err(|error| Error::unreadable(error.to_string()))
     }
@@ -74,12 +74,12 @@ impl Past for Folder {
 }
 
 /// A service that keeps a history, and answers Pyroscope's query calls about it.
-struct Service {
+struct ServicePast {
     address: String,
     options: SourceOptions,
 }
 
-impl Service {
+impl ServicePast {
     fn call(&self, method: &str, question: &Value) -> Result<Value, Error> {
         let url = fetch::profile_url(&self.address, None);
         let base = url.as_ref().and_then(|url| url.url.split_once("/debug/pprof/")).map(|(base, _)| base);
@@ -108,7 +108,7 @@ fn number(value: &Value) -> Option<i64> {
         .or_else(|| value.as_f64().map(|float| float as i64))
 }
 
-impl Past for Service {
+impl Past for ServicePast {
     fn course(&self, parts: usize) -> Result<Course, Error> {
         let (from, to) = self.extent()?;
         let step = (to - from) as f64 / 1000.0 / parts.clamp(1, 500) as f64;

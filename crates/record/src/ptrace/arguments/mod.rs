@@ -7,7 +7,7 @@ mod signatures;
 use std::fmt::Write;
 
 use constants::{Constants, Style};
-use signatures::{Kind, signature};
+use signatures::{ArgumentKind, signature};
 
 /// The longest path that is printed.
 const LONGEST: usize = 256;
@@ -38,33 +38,33 @@ pub(super) fn text(call: &str, arguments: &[u64; 6], surroundings: &dyn Surround
 }
 
 /// Returns whether an argument is not printed: a mode counts only for a file that is created.
-fn is_left_out(kind: Kind, arguments: &[u64; 6], at: usize) -> bool {
+fn is_left_out(kind: ArgumentKind, arguments: &[u64; 6], at: usize) -> bool {
     const CREATES: u64 = (libc::O_CREAT | libc::O_TMPFILE & !libc::O_DIRECTORY) as u64;
     match kind {
-        Kind::Skip => true,
-        Kind::ModeOfNew => at == 0 || arguments[at - 1] & CREATES == 0,
+        ArgumentKind::Skip => true,
+        ArgumentKind::ModeOfNew => at == 0 || arguments[at - 1] & CREATES == 0,
         _ => false,
     }
 }
 
 fn write_argument(
     text: &mut String,
-    kind: Kind,
+    kind: ArgumentKind,
     value: u64,
     next: u64,
     surroundings: &dyn Surroundings,
 ) -> std::fmt::Result {
     match kind {
-        Kind::Skip => Ok(()),
-        Kind::Descriptor => write_descriptor(text, value as i32, surroundings),
-        Kind::Path => write_path(text, value, surroundings),
-        Kind::Size => write!(text, "{value}"),
+        ArgumentKind::Skip => Ok(()),
+        ArgumentKind::Descriptor => write_descriptor(text, value as i32, surroundings),
+        ArgumentKind::Path => write_path(text, value, surroundings),
+        ArgumentKind::Size => write!(text, "{value}"),
         // The kernel takes 32 bits of these.
-        Kind::Number => write!(text, "{}", value as i32),
-        Kind::Hexadecimal => write!(text, "{value:#x}"),
-        Kind::Mode | Kind::ModeOfNew => write!(text, "0{:o}", value as u32),
-        Kind::Address => write_address(text, value, next, surroundings),
-        Kind::Named(constants) => write_named(text, constants, value),
+        ArgumentKind::Number => write!(text, "{}", value as i32),
+        ArgumentKind::Hexadecimal => write!(text, "{value:#x}"),
+        ArgumentKind::Mode | ArgumentKind::ModeOfNew => write!(text, "0{:o}", value as u32),
+        ArgumentKind::Address => write_address(text, value, next, surroundings),
+        ArgumentKind::Named(constants) => write_named(text, constants, value),
     }
 }
 

@@ -4,7 +4,7 @@ use super::constants::{self, Constants};
 
 /// What an argument is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ArgumentKind {
     /// Not printed.
     Skip,
     Descriptor,
@@ -20,9 +20,9 @@ pub(super) enum Kind {
     Named(&'static Constants),
 }
 
-use Kind::{Address, Descriptor, Hexadecimal, Mode, ModeOfNew, Named, Number, Path, Size, Skip};
+use ArgumentKind::{Address, Descriptor, Hexadecimal, Mode, ModeOfNew, Named, Number, Path, Size, Skip};
 
-type Signature = (&'static [&'static str], &'static [Kind]);
+type Signature = (&'static [&'static str], &'static [ArgumentKind]);
 
 const SIGNATURES: &[Signature] = &[
     (&["read", "write", "getdents64", "readahead"], &[Descriptor, Skip, Size]),
@@ -105,7 +105,7 @@ const SIGNATURES: &[Signature] = &[
 ];
 
 /// Returns what the arguments of a call are; nothing for calls that have none, or none worth printing.
-pub(super) fn signature(call: &str) -> &'static [Kind] {
+pub(super) fn signature(call: &str) -> &'static [ArgumentKind] {
     let known = SIGNATURES.iter().find(|(calls, _)| calls.contains(&call));
     known.map_or(&[], |(_, kinds)| kinds)
 }

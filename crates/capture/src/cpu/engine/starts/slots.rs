@@ -13,15 +13,15 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize
 /// How many threads can have their own timers at a time; the engine looks for further ones.
 const SLOTS: usize = 2048;
 
-struct Slot {
+struct TimerSlot {
     /// The thread that has it; 0 for none.
     thread: AtomicI32,
     /// The number of its timer; 0 for none.
     timer: AtomicUsize,
 }
 
-static SLOT: [Slot; SLOTS] =
-    [const { Slot { thread: AtomicI32::new(0), timer: AtomicUsize::new(0) } }; SLOTS];
+static SLOT: [TimerSlot; SLOTS] =
+    [const { TimerSlot { thread: AtomicI32::new(0), timer: AtomicUsize::new(0) } }; SLOTS];
 
 /// The period of the timers that threads make, and above it a number that changes with every start and end; 0 when threads
 /// make none.
@@ -97,7 +97,7 @@ pub(super) fn forget_all() {
     }
 }
 
-impl Slot {
+impl TimerSlot {
     fn take_timer(&self) -> Option<Timer> {
         match self.timer.swap(0, Ordering::SeqCst) {
             0 => None,

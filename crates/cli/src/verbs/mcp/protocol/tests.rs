@@ -13,20 +13,20 @@ struct Line {
     args: Args,
 }
 
-fn server(words: &[&str]) -> Server {
+fn server(words: &[&str]) -> McpServer {
     let words = std::iter::once("mcp").chain(words.iter().copied());
-    Server::new(&Line::parse_from(words).args).expect("the folders are there")
+    McpServer::new(&Line::parse_from(words).args).expect("the folders are there")
 }
 
 /// Returns the answers to the lines, in any order.
-fn answers_of(server: &Server, lines: &[&str]) -> Vec<Value> {
+fn answers_of(server: &McpServer, lines: &[&str]) -> Vec<Value> {
     let mut output = Vec::new();
     serve(server, lines.join("\n").as_bytes(), &mut output);
     let output = String::from_utf8(output).expect("text");
     output.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
 }
 
-fn answer_to(server: &Server, message: &Value) -> Value {
+fn answer_to(server: &McpServer, message: &Value) -> Value {
     let [answer] = &answers_of(server, &[&message.to_string()])[..] else { panic!("{message}") };
     answer.clone()
 }
@@ -35,7 +35,7 @@ fn request(method: &str, params: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params })
 }
 
-fn call_tool(server: &Server, name: &str, arguments: &Value) -> (String, bool) {
+fn call_tool(server: &McpServer, name: &str, arguments: &Value) -> (String, bool) {
     let answer = answer_to(server, &request("tools/call", &json!({ "name": name, "arguments": arguments })));
     let result = &answer["result"];
     let text = result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}"));
@@ -130,7 +130,7 @@ fn notifications_and_answers_get_none_and_batches_get_one() {
 
 #[test]
 fn only_tools_that_are_allowed_are_listed_and_run() {
-    let names = |server: &Server| -> Vec<String> {
+    let names = |server: &McpServer| -> Vec<String> {
         let answer = answer_to(server, &request("tools/list", &json!({})));
         let tools = answer["result"]["tools"].as_array().expect("tools").iter();
         tools.map(|tool| tool["name"].as_str().expect("a name").to_owned()).collect()

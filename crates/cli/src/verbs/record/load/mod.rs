@@ -31,12 +31,12 @@ const AT_ONCE: Duration = Duration::from_secs(2);
 
 /// A load generator of one run; dropping it ends it and everything it started.
 pub(crate) struct Load {
-    shared: Arc<Shared>,
+    shared: Arc<SharedLoad>,
     thread: Option<JoinHandle<()>>,
     readiness: Readiness,
 }
 
-struct Shared {
+struct SharedLoad {
     command: String,
     is_over: AtomicBool,
     /// Set to end the recording.
@@ -59,8 +59,12 @@ impl Load {
     pub(crate) fn prepare(args: &Args, stop: Arc<AtomicBool>) -> Result<Option<Self>> {
         let Some(command) = args.load.clone() else { return Ok(None) };
         let readiness = Readiness::new(args)?;
-        let shared =
-            Arc::new(Shared { command, is_over: AtomicBool::new(false), stop, findings: Mutex::default() });
+        let shared = Arc::new(SharedLoad {
+            command,
+            is_over: AtomicBool::new(false),
+            stop,
+            findings: Mutex::default(),
+        });
         let (theirs, starting) = (shared.clone(), readiness.starting());
         let thread = std::thread::Builder::new().name("flamelet-load".to_owned());
         let thread = thread.spawn(move || theirs.run(&starting)).about("--load")?;
@@ -112,7 +116,7 @@ impl Drop for Load {
     }
 }
 
-impl Shared {
+impl SharedLoad {
     fn findings(&self) -> std::sync::MutexGuard<'_, Findings> {
         self.findings.lock().unwrap_or_else(PoisonError::into_inner)
     }
