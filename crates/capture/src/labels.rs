@@ -19,6 +19,11 @@
 
 #[cfg(target_os = "linux")]
 mod fork;
+#[cfg(all(feature = "otel-context", target_os = "linux", target_arch = "x86_64"))]
+pub(crate) mod thread_context;
+#[cfg(not(all(feature = "otel-context", target_os = "linux", target_arch = "x86_64")))]
+#[path = "labels/no_thread_context.rs"]
+mod thread_context;
 
 use crate::own_threads::unseen;
 use rustc_hash::FxHashMap;
@@ -33,6 +38,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
+use thread_context::Attached;
 
 thread_local! {
     /// The number of this thread's current set; 0 for none. No destructor, so that it can be read at any
@@ -53,6 +59,8 @@ struct SetEntry {
     pairs: Pairs,
     /// Whether it was used since it was found to be idle: then there may be a record that names it.
     is_asked_for: AtomicBool,
+    /// What readers outside the process see of it.
+    record: thread_context::Record,
 }
 
 impl SetEntry {
@@ -112,14 +120,21 @@ impl LabelSet {
     /// Makes this the set of the running thread until the scope is dropped.
     pub fn enter(&self) -> Scope {
         let before = CURRENT.replace(self.id());
-        Scope { before, _entered: self.clone(), not_send: PhantomData }
+        Scope { before, _attached: self.attach(), _entered: self.clone(), not_send: PhantomData }
     }
 
     /// Does the same for as long as the set is borrowed.
     #[cfg(target_os = "linux")]
     #[inline]
     pub(crate) fn lend(&self) -> Lent<'_> {
-        Lent { before: CURRENT.replace(self.id()), _set: PhantomData, not_send: PhantomData }
+        let before = CURRENT.replace(self.id());
+        Lent { before, _attached: self.attach(), _set: PhantomData, not_send: PhantomData }
+    }
+
+    /// Lets readers outside the process see it as the set of the running thread.
+    #[inline]
+    fn attach(&self) -> Attached {
+        Attached::new(self.entry.as_ref().map(|entry| (&entry.record, &entry.pairs)))
     }
 
     /// Returns the labels of the running thread and this one. The last sets that a thread got in this way are
@@ -190,6 +205,8 @@ pub fn scope<K: AsRef<str>, V: AsRef<str>>(labels: impl IntoIterator<Item = (K, 
 #[derive(Debug)]
 pub struct Scope {
     before: u32,
+    /// Before the set, which it names.
+    _attached: Attached,
     _entered: LabelSet,
     /// The slot belongs to the thread, so the scope stays on it.
     not_send: PhantomData<*const ()>,
@@ -205,6 +222,7 @@ impl Drop for Scope {
 #[cfg(target_os = "linux")]
 pub(crate) struct Lent<'a> {
     before: u32,
+    _attached: Attached,
     _set: PhantomData<&'a LabelSet>,
     /// As for a [`Scope`].
     not_send: PhantomData<*const ()>,
@@ -391,7 +409,12 @@ impl TableGuard {
             table.entries.push(None);
             table.entries.len() as u32
         });
-        let entry = Arc::new(SetEntry { id, pairs: pairs.clone(), is_asked_for: AtomicBool::new(false) });
+        let entry = Arc::new(SetEntry {
+            id,
+            pairs: pairs.clone(),
+            is_asked_for: AtomicBool::new(false),
+            record: thread_context::Record::default(),
+        });
         table.by_pairs.insert(pairs, id);
         table.entries[id as usize - 1] = Some(entry.clone());
         entry

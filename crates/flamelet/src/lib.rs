@@ -84,6 +84,8 @@ pub mod labels;
 mod lock;
 #[cfg(any(feature = "cpu", feature = "heap", feature = "http"))]
 pub mod locks;
+#[cfg(feature = "otel-context")]
+mod otel_context;
 #[cfg(feature = "history")]
 mod own_thread;
 #[cfg(feature = "cpu")]

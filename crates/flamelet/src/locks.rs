@@ -25,8 +25,8 @@ use crate::Result;
 /// Lets the profiler see who waits for locks. Put it once into the program, at the top level of any module of the binary.
 ///
 /// It defines the C functions `syscall`, through which Rust code waits for locks, and `pthread_join`, by which it waits for
-/// the end of threads; all calls go on to the C library. In programs that are linked statically, joins are not seen. On
-/// systems other than Linux on x86_64 and aarch64 it does nothing, and lock profiles are empty.
+/// the end of threads; all calls go on to the C library, or to a library that is preloaded and defines the same functions. In
+/// programs that are linked statically, calls go to the kernel, and joins are not seen. On systems other than Linux on x86_64 and aarch64 it does nothing, and lock profiles are empty.
 ///
 /// ```
 /// flamelet::lock_profiling!();
@@ -74,7 +74,7 @@ macro_rules! lock_profiling {
             /// Runs when the program is loaded.
             #[used]
             #[unsafe(link_section = ".init_array")]
-            static RESOLVE: extern "C" fn() = $crate::locks::__resolve_join;
+            static RESOLVE: extern "C" fn() = $crate::locks::__resolve;
         };
     };
 }
@@ -82,7 +82,7 @@ macro_rules! lock_profiling {
 #[doc(hidden)]
 #[cfg(target_os = "linux")]
 pub use flamelet_capture::wait::locks::{
-    pthread_join as __pthread_join, resolve_join as __resolve_join, syscall as __syscall,
+    pthread_join as __pthread_join, resolve as __resolve, syscall as __syscall,
 };
 
 /// Returns whether the program has [`lock_profiling!`](crate::lock_profiling).

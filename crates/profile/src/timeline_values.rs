@@ -1,9 +1,13 @@
 //! The events of a timeline in any sample type, and how long they last.
 
-use crate::{Event, LabelSetId, Profile};
+use crate::{Event, Label, LabelSetId, Profile};
 
 /// The label of samples that stand for an interval in which a thread waited.
 const WAIT: &str = "wait";
+
+/// The label and its value with which a wall clock profile says the same.
+const STATE: &str = "state";
+const WAITING: &str = "waiting";
 
 impl Profile {
     /// Returns the events of the timeline in the sample type at `index`. Each event has the same share of its sample's
@@ -31,9 +35,13 @@ impl Profile {
     /// Returns for each label set whether its samples are intervals in which a thread waited: they begin at the time of
     /// their event and last as long as its value, if that is a time.
     pub fn waiting_sets(&self) -> Vec<bool> {
-        let key = self.strings().find(WAIT);
+        let [wait, state, waiting] = [WAIT, STATE, WAITING].map(|text| self.strings().find(text));
+        let is_wait = |label: &Label| {
+            let of_state = state.is_some_and(|state| label.key == state) && Some(label.text) == waiting;
+            wait.is_some_and(|wait| label.key == wait) || of_state
+        };
         let sets = (0..self.label_set_count()).map(LabelSetId::from_index);
-        sets.map(|set| key.is_some() && self.labels(set).iter().any(|label| Some(label.key) == key)).collect()
+        sets.map(|set| self.labels(set).iter().any(is_wait)).collect()
     }
 
     /// Returns whether the values of the sample type at `index` are nanoseconds.

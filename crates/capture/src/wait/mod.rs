@@ -14,6 +14,7 @@ mod calls;
 mod delays;
 #[allow(unsafe_code, reason = "takes the place of a C function, and makes system calls")]
 pub mod locks;
+mod moments;
 mod profile;
 #[allow(unsafe_code, reason = "a signal handler")]
 mod stacks;

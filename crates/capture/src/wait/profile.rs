@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flamelet_profile::{Assembler, Profile, ProfileBuilder, StackId};
+use flamelet_profile::{Assembler, Profile, ProfileBuilder, StackId, Timeline};
 use flamelet_unwind::{Modules, live};
 
 use super::{Row, Rows};
@@ -41,6 +41,11 @@ impl Mapped {
     /// Finishes the profile.
     pub fn finish(self) -> Profile {
         self.assembler.finish()
+    }
+
+    /// Finishes the profile with a timeline, if there is one.
+    pub fn finish_with(self, timeline: Option<Timeline>) -> Profile {
+        self.assembler.builder.finish_with(timeline, None)
     }
 }
 

@@ -241,7 +241,13 @@ impl WallClock {
                 booked.count += looks;
                 booked.nanos += passed;
                 let (row, last) = (seen.place.unwrap_or_default(), seen.moment);
-                seen.moment = self.moments.add(thread.tid, &seen.name, row, now - passed..now, last.filter(|_| !is_running));
+                seen.moment = self.moments.add(
+                    thread.tid,
+                    &seen.name,
+                    row,
+                    now - passed..now,
+                    last.filter(|_| !is_running),
+                );
             }
             None => self.lost += 1,
         }

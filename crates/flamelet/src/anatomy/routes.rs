@@ -34,9 +34,13 @@ pub(crate) struct Route {
     pub(crate) labels: LabelSet,
     /// The name of the tasks of its requests.
     pub(crate) task: String,
+    /// How many requests were answered.
+    answers: AtomicU64,
     errors: AtomicU64,
     cancelled: AtomicU64,
     longest: AtomicU64,
+    /// A time that fewer than 1 % of the requests exceed.
+    slow_after: AtomicU64,
     buckets: Box<[Bucket]>,
 }
 
@@ -104,9 +108,11 @@ impl Route {
                 [("route", name), ("method", method)].into_iter().filter(|(_, text)| !text.is_empty()),
             ),
             task: format!("{method} {name}").trim().to_owned(),
+            answers: AtomicU64::new(0),
             errors: AtomicU64::new(0),
             cancelled: AtomicU64::new(0),
             longest: AtomicU64::new(0),
+            slow_after: AtomicU64::new(u64::MAX),
             buckets: (0..BUCKETS).map(|_| Bucket::default()).collect(),
         }
     }
@@ -120,6 +126,22 @@ impl Route {
         }
         self.longest.fetch_max(parts.wall, Ordering::Relaxed);
         self.errors.fetch_add(u64::from(is_error), Ordering::Relaxed);
+        if self.answers.fetch_add(1, Ordering::Relaxed) % JUDGED_EVERY == JUDGED_EVERY - 1 {
+            self.judge();
+        }
+    }
+
+    /// Finds out anew which requests are slow.
+    fn judge(&self) {
+        let counts: Vec<u64> =
+            self.buckets.iter().map(|bucket| bucket.count.load(Ordering::Relaxed)).collect();
+        self.slow_after.store(slow_after(&counts), Ordering::Relaxed);
+    }
+
+    /// Returns the time after which a request is slower than 99 % of those before it, in nanoseconds. Too long for any, as long as
+    /// there were too few.
+    pub(crate) fn slow_after(&self) -> u64 {
+        self.slow_after.load(Ordering::Relaxed)
     }
 
     /// Counts a request whose client went away, or whose handler was dropped.
@@ -186,6 +208,30 @@ fn bucket_of(nanos: u64) -> usize {
     4 * highest + (nanos >> (highest - 2) & 3) as usize
 }
 
+/// After so many requests of a route, it is found out anew which are slow.
+const JUDGED_EVERY: u64 = 64;
+
+/// Returns the longest wall time of the bucket in which 99 % of the requests are reached.
+fn slow_after(counts: &[u64]) -> u64 {
+    let total: u64 = counts.iter().sum();
+    let wanted = (total * 99).div_ceil(100);
+    let mut seen = 0;
+    let reached = counts.iter().position(|count| {
+        seen += count;
+        total > 0 && seen >= wanted
+    });
+    reached.map_or(u64::MAX, longest_of)
+}
+
+/// Returns the longest wall time of a bucket.
+fn longest_of(bucket: usize) -> u64 {
+    let (highest, part) = (bucket / 4, bucket as u64 % 4);
+    if highest < 2 {
+        return 4;
+    }
+    (((4 + part + 1) << (highest - 2)).wrapping_sub(1)).max(4)
+}
+
 /// Returns the average wall time of the bucket in which this share of the requests is reached.
 fn percentile(buckets: &[RequestSum], total: u64, percent: u64) -> u64 {
     let wanted = (total * percent).div_ceil(100).max(1);
@@ -240,6 +286,33 @@ mod tests {
         assert!(summary.slowest.parts.wall > 85_000_000, "{summary:?}");
         let all = summary.all.parts;
         assert_eq!(all.wall, all.cpu + all.blocked + all.awaiting + all.runnable);
+    }
+
+    #[test]
+    fn a_request_is_slow_if_hardly_any_was_slower() {
+        let requests = Requests::default();
+        let route = requests.route("/a", "GET");
+        (0..63).for_each(|_| route.answered(parts(1_000_000), false));
+        assert_eq!(route.slow_after(), u64::MAX, "too few to tell");
+        route.answered(parts(1_000_000), false);
+        let slow = route.slow_after();
+        assert!((1_000_000..1_200_000).contains(&slow), "none of those that are alike: {slow}");
+        (0..64).for_each(|at| route.answered(parts(if at < 63 { 1_000_000 } else { 9_000_000 }), false));
+        assert_eq!(route.slow_after(), slow, "one in 128");
+        (0..64).for_each(|_| route.answered(parts(9_000_000), false));
+        assert!(route.slow_after() >= 9_000_000, "now it is usual");
+    }
+
+    #[test]
+    fn the_longest_time_of_a_bucket_is_the_last_one_in_it() {
+        for time in [4, 5, 6, 7, 8, 9, 1000, 1_000_000, u64::MAX / 2, u64::MAX] {
+            let longest = longest_of(bucket_of(time));
+            assert!(longest >= time && bucket_of(longest) == bucket_of(time), "{time}: {longest}");
+            assert!(
+                longest == u64::MAX || bucket_of(longest + 1) == bucket_of(time) + 1,
+                "{time}: {longest}"
+            );
+        }
     }
 
     #[test]

@@ -67,7 +67,7 @@ where
         let scope = labels.enter();
         let answering = self.service.call(request);
         drop(scope);
-        let task = Task::new(&route.task, labels, answering);
+        let task = Task::slow_after(route.slow_after(), &route.task, labels, answering);
         Answering { task, route: Counting(Some(route)) }
     }
 }

@@ -16,6 +16,11 @@ impl<F: Future> Task<F> {
     pub fn new(_: &str, labels: LabelSet, future: F) -> Self {
         Self { future: future.with_labels(labels) }
     }
+
+    /// The same: no awaits are watched here.
+    pub fn slow_after(_: u64, name: &str, labels: LabelSet, future: F) -> Self {
+        Self::new(name, labels, future)
+    }
 }
 
 impl<F: Future> Future for Task<F> {

@@ -10,7 +10,16 @@ const WAITS_FOR_WORK: &[&str] =
     &["park", "pool::Inner::run", "pool::Inner::wait", "rayon_core::sleep", "wait_until_cold"];
 
 /// Words in the names of functions below which a pool runs the work of others.
-const WORKS: &[&str] = &["task::harness", "task::raw::poll", "::block_on", "rayon_core::job"];
+const WORKS: &[&str] = &[
+    "task::harness",
+    "task::raw::poll",
+    "::block_on",
+    "rayon_core::job",
+    // Who waits for the other half of its own work.
+    "rayon_core::join",
+    "rayon_core::scope",
+    "::in_worker",
+];
 
 /// Tells idle threads by the functions on their stacks.
 #[cfg(any(feature = "cpu", feature = "http"))]
@@ -71,6 +80,7 @@ mod tests {
             "rayon_core::sleep::Sleep::sleep",
             "rayon_core::registry::WorkerThread::wait_until_cold"
         ]));
+        assert!(!of(&["syscall", "rayon_core::sleep::Sleep::sleep", "rayon_core::join::join_context"]));
         assert!(!of(&[]));
     }
 }

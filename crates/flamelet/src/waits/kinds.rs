@@ -14,6 +14,7 @@ pub(super) enum Kind {
     Condvar,
     Channel,
     Once,
+    Barrier,
     Join,
     Park,
 }
@@ -33,12 +34,22 @@ const WORDS: &[(&str, Kind)] = &[
     ("once::futex::", Kind::Once),
     ("::Once::", Kind::Once),
     ("OnceLock", Kind::Once),
+    ("once_cell::", Kind::Once),
     ("JoinHandle", Kind::Join),
     ("thread::park", Kind::Park),
     ("thread::functions::park", Kind::Park),
     ("thread::Thread::park", Kind::Park),
     ("thread::Thread>::park", Kind::Park),
     ("Parker::park", Kind::Park),
+];
+
+/// What is made of a lock and a condition variable.
+const MADE_OF_CONDVAR: &[(&str, Kind)] = &[
+    ("sync::barrier::", Kind::Barrier),
+    ("crossbeam_utils::sync::parker::", Kind::Park),
+    // Who hands work to a pool, and a worker that needs the result of another one.
+    ("rayon_core::latch::", Kind::Join),
+    ("rayon_core::sleep::", Kind::Join),
 ];
 
 /// How many frames from the leaf are looked at.
@@ -52,6 +63,7 @@ impl Kind {
             Self::Condvar => "condvar",
             Self::Channel => "channel",
             Self::Once => "once",
+            Self::Barrier => "barrier",
             Self::Join => "join",
             Self::Park => "park",
         }
@@ -62,18 +74,25 @@ impl Kind {
         matches!(self, Self::Mutex | Self::RwLock | Self::Once)
     }
 
-    fn of_function(name: &str) -> Option<Self> {
-        WORDS.iter().find(|(word, _)| name.contains(word)).map(|&(_, kind)| kind)
-    }
-
-    /// Returns the kind of a stack with these functions, leaf first. A channel or a join parks its thread, so a parked
-    /// thread may turn out to be one of those further out.
+    /// Returns the kind of a stack with these functions, leaf first. A channel or a join parks its thread, and a barrier waits
+    /// for a condition, so what was found may turn out to be a part of something further out.
     fn of_stack<'a>(names: impl Iterator<Item = &'a str>) -> Option<Self> {
         let mut found = None;
-        for kind in names.filter_map(Self::of_function) {
-            match kind {
-                Self::Park => found = found.or(Some(kind)),
-                _ => return Some(kind),
+        for name in names {
+            let of = |words: &[(&str, Self)]| {
+                words.iter().find(|(word, _)| name.contains(word)).map(|&(_, kind)| kind)
+            };
+            if found == Some(Self::Condvar) {
+                match of(MADE_OF_CONDVAR) {
+                    None => continue,
+                    whole => return whole,
+                }
+            }
+            match of(WORDS) {
+                None => {}
+                Some(part @ (Self::Park | Self::Condvar)) if found.is_none() => found = Some(part),
+                Some(Self::Park) => {}
+                whole => return whole,
             }
         }
         found
@@ -128,6 +147,12 @@ mod tests {
         ] {
             assert_eq!(of(&[park, "app::main"]), Some("park"), "{park}");
         }
+        let wait = "std::sync::poison::condvar::Condvar::wait";
+        assert_eq!(of(&[futex, wait, "std::sync::barrier::Barrier::wait", "app::main"]), Some("barrier"));
+        assert_eq!(of(&[wait, "rayon_core::latch::LockLatch::wait_and_reset"]), Some("join"));
+        assert_eq!(of(&[wait, "app::poll", "std::sync::mpmc::list::Channel<T>::recv"]), Some("condvar"));
+        let of_once_cell = ["std::thread::park", "once_cell::imp::wait", "app::config"];
+        assert_eq!(of(&of_once_cell), Some("once"));
         assert_eq!(of(&[futex, "app::main"]), None);
         assert_eq!(of(&[]), None);
     }

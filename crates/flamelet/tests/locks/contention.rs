@@ -79,13 +79,13 @@ pub(crate) fn contend(hold: impl Fn(&dyn Fn()), wait: impl Fn() + Sync) -> Truth
     Truth { waited, at_least: HELD * ROUNDS }
 }
 
-fn this_thread() -> i32 {
+pub(crate) fn this_thread() -> i32 {
     // SAFETY: a call without arguments.
     unsafe { libc::syscall(libc::SYS_gettid) as i32 }
 }
 
 /// Waits until the kernel has put a thread to sleep.
-fn wait_until_asleep(thread: i32) {
+pub(crate) fn wait_until_asleep(thread: i32) {
     let start = Instant::now();
     let is_asleep = || {
         let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).expect("it runs");
@@ -121,19 +121,26 @@ impl Found {
 }
 
 pub(crate) fn find(profile: &Profile, function: &str) -> Found {
+    find_kind(profile, function, None)
+}
+
+/// The same for waits of this kind only.
+pub(crate) fn find_kind(profile: &Profile, function: &str, kind: Option<&str>) -> Found {
     let mut found = Found::default();
     for sample in profile.samples() {
         let mut lines = profile.stack(sample.stack).iter().flat_map(|&location| profile.lines(location));
         let is_it = |name: &str| name.contains(function);
-        if !lines.any(|line| line.function.is_some_and(|id| is_it(profile.string(profile.function(id).name))))
-        {
+        let is_there = lines
+            .any(|line| line.function.is_some_and(|id| is_it(profile.string(profile.function(id).name))));
+        let mut labels = profile.labels(sample.labels).iter();
+        let of_sample = labels.find(|label| profile.string(label.key) == "kind");
+        let of_sample = of_sample.map(|label| profile.string(label.text));
+        if !is_there || kind.is_some() && of_sample != kind {
             continue;
         }
         found.count += sample.values[0];
         found.delay += Duration::from_nanos(sample.values[1] as u64);
-        let labels = profile.labels(sample.labels).iter();
-        let kinds = labels.filter(|label| profile.string(label.key) == "kind");
-        found.kinds.extend(kinds.map(|label| profile.string(label.text).to_owned()));
+        found.kinds.extend(of_sample.map(str::to_owned));
     }
     found.kinds.sort();
     found.kinds.dedup();

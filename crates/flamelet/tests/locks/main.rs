@@ -4,11 +4,15 @@
 #![allow(unsafe_code, reason = "an allocator that counts, system calls, and a fork")]
 
 mod contention;
+mod interposing;
 mod known_answers;
+mod libraries;
+mod off_cpu;
 mod past;
 #[path = "../support/pprof.rs"]
 mod pprof;
 mod quiet;
+mod sides;
 mod system_calls;
 
 flamelet::lock_profiling!();

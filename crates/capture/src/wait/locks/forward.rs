@@ -9,8 +9,12 @@ type CFunction = unsafe extern "C-unwind" fn(c_long, ...) -> c_long;
 /// before it. Null until it was looked up.
 static NEXT: AtomicPtr<libc::c_void> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Looks up the next function of this name. Before, and where there is none, the kernel is called directly.
+/// Looks up the next function of this name. Before, and where there is none, the kernel is called directly; so it is in
+/// programs that are linked statically, where there is nobody to ask.
 pub(super) fn prepare() {
+    if cfg!(target_feature = "crt-static") {
+        return;
+    }
     // SAFETY: looks up a name; the result is checked.
     let next = unsafe { libc::dlsym(libc::RTLD_NEXT, c"syscall".as_ptr()) };
     NEXT.store(next, Ordering::Release);

@@ -14,9 +14,8 @@ type Join = unsafe extern "C-unwind" fn(Thread, *mut *mut c_void) -> c_int;
 /// The function that the program would call without ours; null until it was looked up.
 static NEXT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Looks up the next function of this name. The program calls it when it is loaded: later, the lookup might wait for a thread
-/// that loads a library, and that thread for the one that joins.
-pub extern "C" fn resolve_join() {
+/// Looks up the next function of this name.
+pub(super) fn prepare() {
     // SAFETY: looks up a name; the result is checked before it is used.
     let next = unsafe { libc::dlsym(libc::RTLD_NEXT, c"pthread_join".as_ptr()) };
     NEXT.store(next, Ordering::Release);
@@ -40,7 +39,7 @@ pub unsafe fn pthread_join(thread: Thread, value: *mut *mut c_void) -> c_int {
 fn next() -> Option<Join> {
     if NEXT.load(Ordering::Acquire).is_null() {
         // A library joins a thread while it is loaded, before the program is.
-        resolve_join();
+        prepare();
     }
     let next = NEXT.load(Ordering::Acquire);
     // SAFETY: null, or what `dlsym` returned as the function of that name, which has this type.

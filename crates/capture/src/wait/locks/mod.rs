@@ -26,7 +26,7 @@ mod join;
 mod waiters;
 
 pub use hook::syscall;
-pub use join::{pthread_join, resolve_join};
+pub use join::pthread_join;
 
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -76,6 +76,14 @@ pub fn set_rate(rate: u64) -> Result<()> {
 /// Returns the rate; 0 when waits are not counted.
 pub fn rate() -> u64 {
     hook::rate()
+}
+
+/// Looks up the functions of the C library, or of another library that stands before it. The program calls it when it is
+/// loaded: later, the lookup might wait for a thread that loads a library, and that thread for the one that joins; and a library
+/// that defines the same functions is to see all calls, not only those since a profiler was started.
+pub extern "C" fn resolve() {
+    forward::prepare();
+    join::prepare();
 }
 
 /// Makes the tables, once.

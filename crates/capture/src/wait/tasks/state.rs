@@ -90,6 +90,8 @@ pub(super) struct State {
     pub(super) labels: LabelSet,
     spawned: StackNumber,
     born: u64,
+    /// At this age, in nanoseconds, it is slower than nearly all like it.
+    slow_after: u64,
     is_running: AtomicBool,
     /// When the last poll began or ended.
     changed: AtomicU64,
@@ -115,6 +117,7 @@ impl State {
             labels,
             spawned,
             born,
+            slow_after: u64::MAX,
             is_running: AtomicBool::new(false),
             changed: AtomicU64::new(born),
             // A new task waits to be polled.
@@ -128,6 +131,12 @@ impl State {
             awaiting: AtomicU64::new(0),
             runnable: AtomicU64::new(0),
         }
+    }
+
+    /// Marks awaits that end when the task is older than this: they are why it is slow.
+    #[must_use]
+    pub(super) fn slow_after(self, nanos: u64) -> Self {
+        Self { slow_after: nanos, ..self }
     }
 
     /// Notes that the task was woken; the first time since its poll counts.
@@ -160,7 +169,11 @@ impl State {
             && weight > 0
             && let Some(awaits) = awaits()
         {
-            let context = ContextNumber::from_raw(self.context.load(Ordering::Relaxed));
+            let is_slow = end.saturating_sub(self.born) > self.slow_after;
+            let context = match is_slow {
+                true => awaits.context(&self.labels.with([SLOW])),
+                false => ContextNumber::from_raw(self.context.load(Ordering::Relaxed)),
+            };
             awaits.add_in_context(stack, StackNumber::NONE, context, Weight::times(end - since, weight));
         }
     }
@@ -221,6 +234,9 @@ impl State {
     }
 }
 
+/// The label of awaits that make a task slower than nearly all like it.
+const SLOW: (&str, &str) = ("slow", "p99");
+
 fn add(sum: &AtomicU64, more: u64) {
     sum.fetch_add(more, Ordering::Relaxed);
 }
@@ -250,6 +266,28 @@ mod tests {
         let expected = Times { wall: 206, cpu: 71, blocked: 70, awaiting: 40, runnable: 25 };
         assert_eq!(times, expected);
         assert_eq!(times.wall, times.cpu + times.blocked + times.awaiting + times.runnable);
+    }
+
+    #[test]
+    fn an_await_that_makes_a_task_slow_says_so() {
+        let labels = LabelSet::new([("route", "/of-the-slow")]);
+        let state = State::new(1, "a", labels.clone(), StackNumber::NONE).slow_after(1000);
+        let awaits = awaits().expect("memory");
+        let (stack, context) = (awaits.stack(&[0x51, 0x52]), awaits.context(&labels));
+        let point = AwaitPoint { stack, context, weight: 1 };
+        for (from, to) in [(0, 900), (901, 1100)] {
+            state.begin_poll(state.born + from);
+            state.end_poll(state.born + from, 0, point);
+            state.begin_poll(state.born + to);
+            state.end_poll(state.born + to, 0, AwaitPoint::NONE);
+        }
+        let rows = awaits.snapshot();
+        let own = rows.iter().filter(|row| row.stack == [0x51, 0x52]);
+        let mut found: Vec<_> = own.map(|row| (row.nanos(), row.labels.clone())).collect();
+        found.sort();
+        let route = ("route".to_owned(), "/of-the-slow".to_owned());
+        let slow = ("slow".to_owned(), "p99".to_owned());
+        assert_eq!(found, [(199, vec![route.clone(), slow]), (900, vec![route])]);
     }
 
     #[test]

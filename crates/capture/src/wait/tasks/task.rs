@@ -33,7 +33,18 @@ struct Watched {
 impl<F> Task<F> {
     /// Watches `future` under this name. While it is polled, samples of its thread carry `labels` and no others.
     pub fn new(name: &str, labels: LabelSet, future: F) -> Self {
-        let state = Arc::new(State::new(registry::next_id(), name, labels, stack_here()));
+        Self::made_at(stack_here(), u64::MAX, name, labels, future)
+    }
+
+    /// Like [`Task::new`]. Awaits that end when the task is older than `nanos` carry the label `slow`, with the value `p99`: choose
+    /// the time that 99 % of all tasks like it do not reach.
+    pub fn slow_after(nanos: u64, name: &str, labels: LabelSet, future: F) -> Self {
+        Self::made_at(stack_here(), nanos, name, labels, future)
+    }
+
+    fn made_at(spawned: StackNumber, slow_after: u64, name: &str, labels: LabelSet, future: F) -> Self {
+        let state = State::new(registry::next_id(), name, labels, spawned).slow_after(slow_after);
+        let state = Arc::new(state);
         registry::enter(&state);
         long_polls::watch();
         Self { future, watched: Watched { state, node: None } }

@@ -1,0 +1,216 @@
+//! The labels of a thread as OTEP 4947 publishes them, for readers outside the process.
+#![allow(
+    unsafe_code,
+    reason = "a thread-local variable that C code and readers outside the process know by its name"
+)]
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
+
+use super::Pairs;
+use crate::otel::ATTRIBUTES;
+
+// The variable: a pointer to the record of the labels that the thread has now, or null. Rust can export no thread-local
+// variable, so it is written down as the compiler of C would.
+std::arch::global_asm!(
+    ".pushsection .tbss.otel_thread_ctx_v1,\"awT\",@nobits",
+    ".globl otel_thread_ctx_v1",
+    ".type otel_thread_ctx_v1, @object",
+    ".size otel_thread_ctx_v1, 8",
+    ".p2align 3",
+    "otel_thread_ctx_v1:",
+    ".zero 8",
+    ".popsection",
+);
+
+/// Returns where the variable of this thread is.
+fn variable() -> *mut *const u8 {
+    let address: usize;
+    // SAFETY: the sequence of the ABI for thread-local variables that linkers know. The function that it calls keeps all registers
+    // but this one.
+    unsafe {
+        std::arch::asm!(
+            "leaq otel_thread_ctx_v1@tlsdesc(%rip), %rax",
+            "callq *otel_thread_ctx_v1@tlscall(%rax)",
+            "addq %fs:0, %rax",
+            out("rax") address,
+            options(att_syntax),
+        );
+    }
+    std::ptr::with_exposed_provenance_mut(address)
+}
+
+/// Whether threads publish their labels.
+static IS_ENABLED: AtomicBool = AtomicBool::new(false);
+
+pub(crate) fn set_enabled(is_enabled: bool) {
+    IS_ENABLED.store(is_enabled, Ordering::Relaxed);
+}
+
+/// Returns whether readers can find the variable: the program exports it, and no other library's comes first.
+pub(crate) fn is_exported() -> bool {
+    // SAFETY: looks up a name.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"otel_thread_ctx_v1".as_ptr()) };
+    found.cast() == variable()
+}
+
+/// The longest record that readers are sure to read.
+const LONGEST: usize = 640;
+
+/// What a set of labels looks like for readers; made when a thread first publishes it.
+#[derive(Default)]
+pub(super) struct Record(OnceLock<Option<Box<[u16]>>>);
+
+impl Record {
+    /// Returns the address of the record; null if readers would learn nothing from it.
+    fn address(&self, pairs: &Pairs) -> *const u8 {
+        let bytes = self.0.get_or_init(|| encode(pairs).map(aligned));
+        bytes.as_ref().map_or(std::ptr::null(), |bytes| bytes.as_ptr().cast())
+    }
+}
+
+/// Records begin at even addresses.
+fn aligned(bytes: Vec<u8>) -> Box<[u16]> {
+    let pair = |pair: &[u8]| u16::from_ne_bytes([pair[0], pair.get(1).copied().unwrap_or(0)]);
+    bytes.chunks(2).map(pair).collect()
+}
+
+/// Encodes a record: the ids, whether it is valid, flags, and the attributes by their numbers. `None` if the set has none of this.
+fn encode(pairs: &Pairs) -> Option<Vec<u8>> {
+    let value = |name: &str| pairs.iter().find(|(known, _)| **known == *name).map(|(_, value)| &**value);
+    let ids = (|| Some((hex::<16>(value("trace_id")?)?, hex::<8>(value("span_id")?)?)))();
+    let (trace, span) = ids.unwrap_or_default();
+    const HEAD: usize = 28;
+    let mut record = [&trace[..], &span[..], &[1, 0, 0, 0]].concat();
+    for (key, name) in ATTRIBUTES.iter().enumerate() {
+        let Some(text) = value(name).filter(|text| !text.is_empty()) else { continue };
+        let text = cut(text, usize::from(u8::MAX));
+        if record.len() + 2 + text.len() <= LONGEST {
+            record.extend([key as u8, text.len() as u8]);
+            record.extend_from_slice(text.as_bytes());
+        }
+    }
+    let size = (record.len() - HEAD) as u16;
+    record[HEAD - 2..HEAD].copy_from_slice(&size.to_ne_bytes());
+    (ids.is_some() || size > 0).then_some(record)
+}
+
+/// Cuts a text to at most so many bytes.
+fn cut(text: &str, most: usize) -> &str {
+    let end = (0..=most.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
+    &text[..end.unwrap_or(0)]
+}
+
+/// Reads exactly `2 * N` hexadecimal digits.
+fn hex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let mut bytes = [0; N];
+    if text.len() != 2 * N || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return None;
+    }
+    for (byte, at) in bytes.iter_mut().zip((0..).step_by(2)) {
+        *byte = u8::from_str_radix(text.get(at..at + 2)?, 16).ok()?;
+    }
+    Some(bytes)
+}
+
+/// The time during which a thread publishes a set of labels. Afterwards it publishes what it published before, which whoever
+/// entered that set still holds.
+#[derive(Debug)]
+pub(super) struct Attached {
+    before: Option<*const u8>,
+}
+
+impl Attached {
+    #[inline]
+    pub(super) fn new(record: Option<(&Record, &Pairs)>) -> Self {
+        if !IS_ENABLED.load(Ordering::Relaxed) {
+            return Self { before: None };
+        }
+        let address = record.map_or(std::ptr::null(), |(record, pairs)| record.address(pairs));
+        Self { before: Some(exchange(address)) }
+    }
+}
+
+impl Drop for Attached {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(before) = self.before {
+            exchange(before);
+        }
+    }
+}
+
+/// Stores what the thread publishes now; returns what it was.
+fn exchange(address: *const u8) -> *const u8 {
+    let variable = variable();
+    // The thread is stopped while somebody reads, so only the compiler must keep the order.
+    compiler_fence(Ordering::SeqCst);
+    // SAFETY: a variable of this thread, which only this function writes to.
+    let before = unsafe {
+        let before = variable.read_volatile();
+        variable.write_volatile(address);
+        before
+    };
+    compiler_fence(Ordering::SeqCst);
+    before
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pairs(labels: &[(&str, &str)]) -> Pairs {
+        labels.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
+    }
+
+    #[test]
+    fn a_record_has_the_ids_and_the_attributes_by_number() {
+        let labels = pairs(&[
+            ("method", "GET"),
+            ("other", "left out"),
+            ("route", "/cart"),
+            ("span_id", "00f067aa0ba902b7"),
+            ("trace_id", "4bf92f3577b34da6a3ce929d0e0e4736"),
+        ]);
+        let record = encode(&labels).expect("ids");
+        assert_eq!(record[..4], [0x4b, 0xf9, 0x2f, 0x35]);
+        assert_eq!(record[16..26], [0, 0xf0, 0x67, 0xaa, 0x0b, 0xa9, 2, 0xb7, 1, 0]);
+        assert_eq!(record[26..28], 12u16.to_ne_bytes());
+        assert_eq!(record[28..], *b"\x00\x05/cart\x01\x03GET");
+    }
+
+    #[test]
+    fn a_record_is_bounded_and_sets_without_content_have_none() {
+        assert_eq!(encode(&pairs(&[("other", "x"), ("trace_id", "nonsense")])), None);
+        let long = "ä".repeat(1000);
+        let labels: Vec<(&str, &str)> = ATTRIBUTES.iter().map(|name| (*name, &*long)).collect();
+        let record = encode(&pairs(&labels)).expect("attributes");
+        assert_eq!(
+            (record.len(), record[29]),
+            (28 + 2 * 256, 254),
+            "whole letters, and no more than readers take"
+        );
+        let only = encode(&pairs(&[("task", "refill")])).expect("an attribute");
+        assert_eq!((&only[..24], &only[28..]), (&[0; 24][..], &b"\x02\x06refill"[..]));
+    }
+
+    #[test]
+    fn each_thread_has_its_own_and_gets_the_one_before_back() {
+        let (outer, inner) = (Record::default(), Record::default());
+        let (of_outer, of_inner) = (pairs(&[("task", "outer")]), pairs(&[("task", "inner")]));
+        set_enabled(true);
+        assert!(exchange(std::ptr::null()).is_null());
+        let first = Attached::new(Some((&outer, &of_outer)));
+        let second = Attached::new(Some((&inner, &of_inner)));
+        // SAFETY: the variable of this thread.
+        let now = || unsafe { variable().read() };
+        assert_eq!(now(), inner.address(&of_inner));
+        let elsewhere = std::thread::spawn(|| exchange(std::ptr::null()).is_null());
+        assert!(elsewhere.join().expect("no panic"), "another thread's is another");
+        drop(second);
+        assert_eq!(now(), outer.address(&of_outer));
+        drop(first);
+        assert!(now().is_null());
+        set_enabled(false);
+    }
+}
