@@ -10,17 +10,62 @@ use flamelet_test_support::{Random, holds_in_child};
 
 use super::*;
 
+/// For so many seconds, and then it is also checked that nothing has piled up. Run it alone, since the memory and the threads of
+/// other tests count too: `FLAMELET_STORM_SECONDS=300 cargo test -p flamelet --test tasks storm::a_storm -- --exact --nocapture`.
+const SECONDS: &str = "FLAMELET_STORM_SECONDS";
+
 /// A few seconds, in every run of the tests.
+const SHORT: Duration = Duration::from_secs(3);
+
 #[test]
 fn a_storm() {
-    storm(Duration::from_secs(3));
+    storm(SHORT);
+    let seconds = std::env::var(SECONDS).ok().map(|text| text.parse().expect("a number of seconds"));
+    if let Some(seconds) = seconds {
+        long_storm(Duration::from_secs(seconds));
+    }
 }
 
-/// `cargo test -p flamelet --test tasks storm -- --ignored`
-#[test]
-#[ignore = "takes five minutes"]
-fn a_long_storm() {
-    storm(Duration::from_secs(300));
+/// More memory than this at the end of a long storm is a leak.
+const MOST_GROWTH: u64 = 16 << 20;
+
+/// What a process holds: bytes of memory, threads, and tasks that are listed.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    memory: u64,
+    threads: u64,
+    tasks: usize,
+}
+
+impl Held {
+    fn now() -> Self {
+        let status = std::fs::read_to_string("/proc/self/status").expect("it runs");
+        let number = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("a line");
+            line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number")
+        };
+        Self {
+            memory: number("VmRSS:") << 10,
+            threads: number("Threads:"),
+            tasks: flamelet::tasks::all().len(),
+        }
+    }
+}
+
+/// Compares what the process holds after a storm with what it held after a short one, which has filled tables and caches.
+fn long_storm(duration: Duration) {
+    let before = Held::now();
+    storm(duration);
+    // Threads that were told to end may need a moment.
+    let start = Instant::now();
+    let mut after = Held::now();
+    while (after.threads, after.tasks) != (before.threads, before.tasks) && start.elapsed() < DEADLINE {
+        std::thread::sleep(Duration::from_millis(10));
+        after = Held::now();
+    }
+    println!("before {before:?}, after {duration:?} {after:?}");
+    assert_eq!((after.threads, after.tasks), (before.threads, before.tasks), "threads or tasks are left");
+    assert!(after.memory <= before.memory + MOST_GROWTH, "{before:?}, {after:?}");
 }
 
 static STD: Mutex<u64> = Mutex::new(0);
