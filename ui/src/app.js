@@ -533,11 +533,11 @@ export class App {
    * @param {import("./state.js").Filter[]} [filters] which part of it to show
    */
   async take(seconds, what, filters = []) {
-    flash(what === "" || what === "growth" ? `Taking a profile for ${seconds} s …` : "Taking a profile …");
+    flash(["", "growth", "wall"].includes(what) ? `Taking a profile for ${seconds} s …` : "Taking a profile …");
     const entry = await this.waitFor(this.provider.take(seconds, what));
     if (!entry) return;
     const other = ["heap", "requests"].includes(this.state.view) ? "flame" : this.state.view;
-    const view = what in HEAP_QUESTIONS ? "heap" : other;
+    const view = what in HEAP_QUESTIONS ? "heap" : what === "wall" ? "timeline" : other;
     this.set({ profile: entry.id, view, type: "", base: "", zoom: "", time: "", filters });
   }
 

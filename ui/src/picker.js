@@ -3,6 +3,7 @@
 
 import { currentPalette } from "./colour.js";
 import { h, replaceContent } from "./dom.js";
+import { labelRow } from "./labels.js";
 import { hideTooltip, showTooltip } from "./overlay.js";
 import { movedSpan } from "./view-timeline.js";
 
@@ -23,10 +24,11 @@ export function timePicker(app) {
   const chosen = h("span.picker-chosen", { role: "status" });
   const show = h("button.primary", { text: "Show this range", onclick: () => void showRange() });
   const compare = h("button.toggle", { text: "Compare these two ranges", title: "Show what changed from the earlier range to the later one", onclick: () => void compareRanges() });
-  const clear = h("button.toggle", { text: "Clear", onclick: () => select([]) });
+  const clear = h("button.toggle", { text: "Clear", onclick: () => selectSpans([]) });
   const holder = h("div.picker-course", {}, canvas);
   const services = /** @type {HTMLSelectElement} */ (h("select.profiles", { "aria-label": "Service", hidden: true, onchange: () => void showService(services.value) }));
-  const element = h("section.picker", { "aria-label": "History", hidden: true }, holder, h("div.picker-actions", {}, services, chosen, h("span.spring"), show, compare, clear));
+  const row = labelRow({ onSelect: (select) => void showRange(select), onCompare: (base, wanted) => void compareSelected(base, wanted) });
+  const element = h("section.picker", { "aria-label": "History", hidden: true }, holder, h("div.picker-actions", {}, services, chosen, h("span.spring"), show, compare, clear), row.element);
   /** @type {Course | null} */
   let course = null;
   /** The ranges that were selected, the newest last; at most two. @type {Span[]} */
@@ -94,7 +96,7 @@ export function timePicker(app) {
   }
 
   /** @param {Span[]} next */
-  function select(next) {
+  function selectSpans(next) {
     spans = next.slice(-2);
     const newest = spans.at(-1);
     const text = newest ? `${clockText(newest[0], 0)} to ${clockText(newest[1], 0)} UTC` : "Drag over the history to select a range";
@@ -105,8 +107,10 @@ export function timePicker(app) {
     draw();
   }
 
-  /** Opens a range. @param {Span} span */
-  const open = (span) => app.waitFor(app.provider.range(span[0], span[1], services.value));
+  /** Opens a range. @param {Span} span @param {string} [select] */
+  const open = (span, select = app.state.select) => app.waitFor(app.provider.range(span[0], span[1], services.value, select));
+  /** The selected range, or everything. @returns {Span} */
+  const shownSpan = () => spans.at(-1) ?? [course?.from ?? 0, Math.max(course?.to ?? 1, (course?.from ?? 0) + 1)];
 
   const readCourse = (/** @type {string} */ service) => app.waitFor(app.provider.course(Math.max(100, Math.floor(holder.clientWidth / 3)), service));
 
@@ -117,15 +121,29 @@ export function timePicker(app) {
     const answer = await readCourse(service);
     if (answer === null) return;
     [asked, course] = [service, answer];
-    select([]);
-    const entry = await open([answer.from, Math.max(answer.to, answer.from + 1)]);
-    if (entry) app.set({ service, profile: entry.id, base: "", ...fresh });
+    selectSpans([]);
+    const entry = await open([answer.from, Math.max(answer.to, answer.from + 1)], "");
+    if (entry) app.set({ service, select: "", profile: entry.id, base: "", ...fresh });
+    await readLabels(service, "");
   }
 
-  async function showRange() {
-    const span = spans.at(-1);
-    const entry = span && (await open(span));
-    if (entry) app.set({ service: services.value, profile: entry.id, base: "", ...fresh });
+  /** @param {string} service @param {string} select */
+  async function readLabels(service, select) {
+    const labels = await app.waitFor(app.provider.labels(service));
+    if (labels && services.value === service) row.update(labels, select);
+  }
+
+  /** @param {string} select */
+  async function showRange(select = app.state.select) {
+    const entry = await open(shownSpan(), select);
+    if (entry) app.set({ service: services.value, select, profile: entry.id, base: "", ...fresh });
+  }
+
+  /** Compares what two selectors match in the same range. @param {string} one @param {string} other */
+  async function compareSelected(one, other) {
+    const base = await open(shownSpan(), one);
+    const entry = base && (await open(shownSpan(), other));
+    if (base && entry) app.set({ service: services.value, profile: entry.id, base: base.id, ...fresh });
   }
 
   async function compareRanges() {
@@ -149,7 +167,7 @@ export function timePicker(app) {
       canvas.removeEventListener("pointermove", move);
       const span = brush;
       brush = null;
-      if (span && placeOf(span[1]) - placeOf(span[0]) >= 3) select([...spans, span]);
+      if (span && placeOf(span[1]) - placeOf(span[0]) >= 3) selectSpans([...spans, span]);
       else draw();
     };
     canvas.addEventListener("pointermove", move);
@@ -172,7 +190,7 @@ export function timePicker(app) {
     const begin = course.from;
     const newest = spans.at(-1);
     const moved = movedSpan(newest ? [newest[0] - begin, newest[1] - begin] : null, step, event.shiftKey, length());
-    select([...spans.slice(0, -1), [moved[0] + begin, moved[1] + begin]]);
+    selectSpans([...spans.slice(0, -1), [moved[0] + begin, moved[1] + begin]]);
   });
   new ResizeObserver(draw).observe(holder);
 
@@ -186,14 +204,19 @@ export function timePicker(app) {
       if (services.dataset.names !== names.join("\n")) replaceContent(services, ...names.map((name) => h("option", { value: name, text: name })));
       services.dataset.names = names.join("\n");
       services.value = names.includes(service) ? service : (names[0] ?? "");
-      if (element.hidden || asked === services.value) return draw();
+      if (element.hidden || asked === services.value) {
+        row.show(app.state.select);
+        return draw();
+      }
       asked = services.value;
+      const wanted = app.state.select;
       // A fleet has nothing to show before a service is chosen.
       if (!opened.about && names.length > 0) return showService(asked);
       const answer = await readCourse(asked);
       if (answer === null) asked = null;
       course = answer;
-      select([]);
+      selectSpans([]);
+      if (answer !== null) await readLabels(asked ?? "", wanted);
     },
     themeChanged: draw,
   };

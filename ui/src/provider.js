@@ -146,9 +146,14 @@ export class ServerData {
     return answerOf(fetch(`api/course?${new URLSearchParams({ buckets: String(parts), s: service })}`));
   }
 
-  /** Adds a range of the history to the profiles. @param {number} from in milliseconds since 1970 @param {number} to @param {string} service @returns {Promise<Entry>} */
-  async range(from, to, service) {
-    const query = new URLSearchParams({ from: String(from), to: String(to), s: service });
+  /** The labels that can be selected in the history. @param {string} service @returns {Promise<import("./labels.js").LabelValues[]>} */
+  async labels(service) {
+    return answerOf(fetch(`api/labels?${new URLSearchParams({ s: service })}`));
+  }
+
+  /** Adds a range of the history to the profiles. @param {number} from in milliseconds since 1970 @param {number} to @param {string} service @param {string} select a label selector @returns {Promise<Entry>} */
+  async range(from, to, service, select) {
+    const query = new URLSearchParams({ from: String(from), to: String(to), s: service, sel: select });
     return answerOf(fetch(`api/range?${query}`, { method: "POST", headers: { "X-Flamelet": "1" } }));
   }
 }
@@ -316,6 +321,11 @@ export class SavedData {
 
   /** @returns {Promise<never>} */
   async course() {
+    throw new Error("A saved page has no history.");
+  }
+
+  /** @returns {Promise<never>} */
+  async labels() {
     throw new Error("A saved page has no history.");
   }
 

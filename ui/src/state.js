@@ -14,12 +14,14 @@
  * @property {string} profile   which of several profiles
  * @property {string} base      the profile to compare with
  * @property {string} service   whose past the time picker shows; empty for the first
+ * @property {string} select    which series of the past the time picker shows, as a label selector; empty for all
  * @property {boolean} inverted callers instead of callees
  * @property {boolean} upward   the root at the bottom
  * @property {string} sort      the column that the table is sorted by
  * @property {string} fold      `generics` for names without type parameters, `all` to show every frame, both with a comma
  * @property {string} open      the paths of the chains of frames that are open, with commas
  * @property {string} mine      an expression for code that is yours, whatever paths and names say
+ * @property {string} lanes     `task` for a timeline with a lane for each task instead of each thread
  * @property {string} colour    `crate`, `heat` or `diff`; empty for the default
  */
 
@@ -40,6 +42,7 @@ export const WAIT_QUESTIONS = {
   block: "Where threads wait for locks",
   mutex: "Who holds the locks",
   blocked: "Who blocks the executor",
+  wall: "Where all threads are, for 10 s",
 };
 
 /** @type {Readonly<State>} */
@@ -54,12 +57,14 @@ export const FIRST_STATE = Object.freeze({
   profile: "",
   base: "",
   service: "",
+  select: "",
   inverted: false,
   upward: false,
   sort: "flat",
   fold: "",
   open: "",
   mine: "",
+  lanes: "",
   colour: "",
 });
 
@@ -72,10 +77,12 @@ const STATE_TEXTS = /** @type {const} */ ([
   ["profile", "p"],
   ["base", "base"],
   ["service", "s"],
+  ["select", "sel"],
   ["sort", "sort"],
   ["fold", "fold"],
   ["open", "open"],
   ["mine", "mine"],
+  ["lanes", "lanes"],
   ["colour", "colour"],
 ]);
 

@@ -108,7 +108,7 @@ export class FlamePane {
     this.flame.redraw();
   }
 
-  /** @param {Picture} picture @param {number} box @param {number} [since] when it was asked for */
+  /** @param {Picture} picture @param {number} box @param {number} [since] when it was requested */
   zoomTo(picture, box, since = performance.now()) {
     hideTooltip();
     if (picture.isChain(box)) return this.open(picture, box);
@@ -180,12 +180,7 @@ export class FlamePane {
 
   /** Updates the table for screen readers, and the note about boxes that a saved page left out. @param {Picture} picture */
   describe(picture) {
-    const { unit } = this.app.sampleType();
-    const all = picture.weight[0] || 1;
-    const order = Array.from({ length: picture.count }, (_, at) => at).sort((a, b) => picture.own[b] - picture.own[a]);
-    const rows = order.slice(0, 30).map((box) => h("tr", {}, h("td", { text: picture.nameOf(box) }), h("td", { text: valueLabel(picture.own[box], unit) }), h("td", { text: shareLabel(picture.own[box], all) })));
-    const head = h("tr", {}, ...["Function", "Self", "Share"].map((text) => h("th", { text, scope: "col" })));
-    replaceContent(this.table, h("table", {}, h("caption", { text: "The boxes with the largest self value" }), h("thead", {}, head), h("tbody", {}, ...rows)));
+    replaceContent(this.table, readersTable(picture, this.app.sampleType().unit));
     this.notice.textContent = noticeFor(picture, this.app.provider.saved);
     this.notice.hidden = this.notice.textContent === "";
   }
@@ -198,6 +193,15 @@ export class FlamePane {
   printed(on) {
     this.flame.printed(on);
   }
+}
+
+/** A picture as a table for screen readers. @param {Picture} picture @param {string} unit */
+export function readersTable(picture, unit) {
+  const all = picture.weight[0] || 1;
+  const order = Array.from({ length: picture.count }, (_, at) => at).sort((a, b) => picture.own[b] - picture.own[a]);
+  const rows = order.slice(0, 30).map((box) => h("tr", {}, h("td", { text: picture.nameOf(box) }), h("td", { text: valueLabel(picture.own[box], unit) }), h("td", { text: shareLabel(picture.own[box], all) })));
+  const head = h("tr", {}, ...["Function", "Self", "Share"].map((text) => h("th", { text, scope: "col" })));
+  return h("table", {}, h("caption", { text: "The boxes with the largest self value" }), h("thead", {}, head), h("tbody", {}, ...rows));
 }
 
 /** What the colours mean. */

@@ -2,6 +2,7 @@
 // Requests: what each route of a live service spends its time on, for all requests and for the slowest.
 
 import { h, replaceContent } from "./dom.js";
+import { routeSides } from "./request-sides.js";
 import { exactPattern } from "./state.js";
 import { exactLabel, grouped, valueLabel } from "./units.js";
 
@@ -17,23 +18,42 @@ const REQUEST_PARTS = /** @type {const} */ ([
   ["runnable_ns", "runnable", "woken, and waiting for a free thread"],
 ]);
 
-/** The profiles of a route: the name, what they show, their endpoint (empty for CPU time), and the part whose samples count. */
-const REQUEST_PROFILES = /** @type {const} */ ([
-  ["CPU", "on the CPU", "", ""],
-  ["blocked: locks", "waiting for a lock that holds up the thread", "block", ""],
-  ["blocked: long polls", "in a poll that held up the thread for long, by a lock, a file or another system call", "blocked", "blocked"],
-  ["awaiting", "waiting to be woken: a timer, a socket, an async lock, other tasks", "await", ""],
+/** The profiles of a route, by the column that they have beside the others: the name, what they show, their endpoint (empty for CPU time), and the part whose samples count. */
+const REQUEST_COLUMNS = /** @type {const} */ ([
+  [["CPU", "on the CPU", "", ""]],
+  [
+    ["blocked: locks", "waiting for a lock that holds up the thread", "block", ""],
+    ["blocked: long polls", "in a poll that held up the thread for long, by a lock, a file or another system call", "blocked", "blocked"],
+  ],
+  [["awaiting", "waiting to be woken: a timer, a socket, an async lock, other tasks", "await", ""]],
 ]);
+
+/** @typedef {typeof REQUEST_COLUMNS[number][number]} RequestProfile */
 
 /** @param {App} app */
 export function requestsView(app) {
-  const element = h("div.requests", { tabindex: 0 });
+  const table = h("div");
+  const below = h("div");
+  const element = h("div.requests", { tabindex: 0 }, table, below);
+  /** @type {ReturnType<typeof routeSides> | null} */
+  let sides = null;
+  const close = () => {
+    sides = null;
+    replaceContent(below);
+  };
+  /** Shows the profiles of a route side by side. @param {RequestRoute} route */
+  const compare = async (route) => {
+    const parts = REQUEST_COLUMNS.map((column) => column.map(([title, means, what, part]) => ({ title, means, what, filters: routeFilters(route.route, part) })));
+    sides = routeSides(app, `${route.method} ${route.route}`.trim(), parts, close);
+    replaceContent(below, sides.element);
+    await sides.load();
+  };
   let isShown = false;
   const load = async () => {
     const answer = /** @type {{routes: RequestRoute[]} | null} */ (await app.waitFor(app.provider.requests()));
     if (answer === null) return;
     isShown = true;
-    replaceContent(element, legendPart(), answer.routes.length > 0 ? tablePart(app, answer.routes) : h("p.empty", { text: "No request was counted yet. The service counts those under flamelet::axum::layer." }));
+    replaceContent(table, legendPart(), answer.routes.length > 0 ? tablePart(app, answer.routes, compare) : h("p.empty", { text: "No request was counted yet. The service counts those under flamelet::axum::layer." }));
   };
   return {
     element,
@@ -41,6 +61,7 @@ export function requestsView(app) {
     async update() {
       if (!isShown) await load();
     },
+    themeChanged: () => sides?.themeChanged(),
     focus: () => element.focus(),
   };
 }
@@ -50,21 +71,22 @@ function legendPart() {
   return h("p.request-legend.soft", {}, "Time from request to response = ", ...REQUEST_PARTS.map(part));
 }
 
-/** @param {App} app @param {RequestRoute[]} routes */
-function tablePart(app, routes) {
+/** @param {App} app @param {RequestRoute[]} routes @param {(route: RequestRoute) => Promise<void>} compare */
+function tablePart(app, routes, compare) {
   const heads = [["Route", ""], ["Requests", "number"], ["Errors", "number"], ["p50", "number"], ["p90", "number"], ["p99", "number"], ["max", "number"], ["All requests", ""], ["Slowest 1 %", ""], ["Profiles of the route", ""]];
   return h(
     "table",
     {},
     h("thead", {}, h("tr", {}, ...heads.map(([text, look]) => h("th", { text, class: look, scope: "col" })))),
-    h("tbody", {}, ...routes.map((route) => routeRow(app, route))),
+    h("tbody", {}, ...routes.map((route) => routeRow(app, route, compare))),
   );
 }
 
-/** @param {App} app @param {RequestRoute} route */
-function routeRow(app, route) {
+/** @param {App} app @param {RequestRoute} route @param {(route: RequestRoute) => Promise<void>} compare */
+function routeRow(app, route, compare) {
   const time = (/** @type {number} */ nanos) => h("td.number", { text: valueLabel(nanos, "nanoseconds"), title: exactLabel(nanos, "nanoseconds") });
-  const link = (/** @type {typeof REQUEST_PROFILES[number]} */ [name, means, what, part]) => h("button.link", { text: name, title: `Take a profile of this route: ${means}`, onclick: () => void app.take(10, what, routeFilters(route.route, part)) });
+  const all = h("button.link", { text: "side by side", title: "Take all profiles of this route, for 10 s, and show them side by side", onclick: () => void compare(route) });
+  const link = (/** @type {RequestProfile} */ [name, means, what, part]) => h("button.link", { text: name, title: `Take a profile of this route: ${means}`, onclick: () => void app.take(10, what, routeFilters(route.route, part)) });
   return h(
     "tr",
     {},
@@ -77,7 +99,7 @@ function routeRow(app, route) {
     time(route.max_ns),
     h("td", {}, partsBar(route)),
     h("td", {}, partsBar(route.slowest)),
-    h("td.request-links", {}, ...REQUEST_PROFILES.map(link)),
+    h("td.request-links", {}, all, ...REQUEST_COLUMNS.flatMap((column) => column.map(link))),
   );
 }
 

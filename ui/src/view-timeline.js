@@ -1,5 +1,5 @@
 // @ts-check
-// The timeline: one lane per thread, grouped by process; threads that did nothing share one. Dragging selects a time range, which every other view uses.
+// The timeline: one lane per thread, grouped by process, or per task; those that did nothing share one. Dragging selects a time range, which every other view uses.
 
 import { currentPalette } from "./colour.js";
 import { h, replaceContent } from "./dom.js";
@@ -35,6 +35,7 @@ export function timelineView(app) {
     title: "Then select another time range: every view shows the difference",
     onclick: () => app.set({ base: `@${app.state.time}`, time: "", zoom: "" }),
   });
+  const byTask = h("button.toggle", { title: "A lane for each task and route, or for each thread", onclick: () => app.set({ lanes: app.state.lanes === "task" ? "" : "task" }) });
   /** @type {Timeline | null} */
   let data = null;
   let shown = "nothing yet";
@@ -114,7 +115,7 @@ export function timelineView(app) {
     context.fillStyle = palette.text;
     context.fillText(laneName(lane), 12, y + high - 24, LANE_LABEL - 24);
     context.fillStyle = palette.soft;
-    const which = lane.threads > 1 ? "" : `${lane.tid}  ·  `;
+    const which = lane.threads > 1 || lane.tid === 0 ? "" : `${lane.tid}  ·  `;
     context.fillText(`${which}${amountText(lane.total, data.unit)}`, 12, y + high - 10, LANE_LABEL - 24);
   }
 
@@ -199,16 +200,19 @@ export function timelineView(app) {
 
   return {
     element,
-    controls: [compare, clear],
+    controls: [byTask, compare, clear],
     /** @param {State} state */
     async update(state) {
       clear.hidden = state.time === "";
       compare.hidden = state.time === "" || state.base !== "";
+      byTask.hidden = app.provider.saved || !hasTasks(app.opened.about);
+      const lanes = byTask.hidden ? "" : state.lanes;
+      byTask.textContent = lanes === "task" ? "Lanes: tasks" : "Lanes: threads";
       const whole = wholeTime(state);
-      const wanted = dataQuery(whole).toString();
+      const wanted = `${dataQuery(whole)} ${lanes}`;
       if (wanted !== shown) {
         const buckets = String(bucketCount(place().width, app.opened.about));
-        const answer = await app.waitFor(app.provider.data("timeline", whole, { buckets }));
+        const answer = await app.waitFor(app.provider.data("timeline", whole, { buckets, ...(lanes === "" ? {} : { lanes }) }));
         if (answer === null) return;
         data = answer;
         shown = wanted;
@@ -234,23 +238,28 @@ export function bucketCount(width, about) {
   return Math.max(50, Math.min(2000, Math.floor(width / 3), Math.floor(filled)));
 }
 
+/** Whether samples name tasks or routes. @param {Record<string, any> | null} about */
+export function hasTasks(about) {
+  return ["task", "route"].some((label) => about?.label_keys?.includes(label));
+}
+
 /** The lanes as a table for screen readers. @param {Timeline} data */
 function lanesTable(data) {
   const sum = (/** @type {number[]} */ values) => valueLabel(values.reduce((all, value) => all + value, 0), data.unit);
   const row = (/** @type {Lane} */ lane) => h("tr", {}, ...[processTitle(lane), laneName(lane), valueLabel(lane.total, data.unit), sum(lane.kernel), sum(lane.waits)].map((text) => h("td", { text })));
-  const head = h("tr", {}, ...["Process", "Thread", "Total", "Kernel", "Waiting"].map((text) => h("th", { text, scope: "col" })));
-  return h("table", {}, h("caption", { text: `Threads over ${timeLabel(data.span)}` }), h("thead", {}, head), h("tbody", {}, ...data.lanes.map(row)));
+  const head = h("tr", {}, ...["Process", "Thread or task", "Total", "Kernel", "Waiting"].map((text) => h("th", { text, scope: "col" })));
+  return h("table", {}, h("caption", { text: `Lanes over ${timeLabel(data.span)}` }), h("thead", {}, head), h("tbody", {}, ...data.lanes.map(row)));
 }
 
 /** @param {Lane} lane */
 function laneName(lane) {
-  if (lane.threads > 1) return `${lane.threads} other threads`;
+  if (lane.threads > 1) return lane.tid === 0 ? `${lane.threads} other tasks` : `${lane.threads} other threads`;
   return lane.thread || `thread ${lane.tid}`;
 }
 
 /** @param {Lane} lane */
 function processTitle(lane) {
-  return `${lane.process || "process"} ${lane.pid || ""}`.trim();
+  return lane.tid === 0 ? "" : `${lane.process || "process"} ${lane.pid || ""}`.trim();
 }
 
 /**

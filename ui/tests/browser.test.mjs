@@ -670,6 +670,25 @@ test("a live service shows what its requests spend their time on", async () => {
   await closed(page);
 });
 
+test("the profiles of a route are shown side by side", async () => {
+  const address = await served("live");
+  const page = await opened(`${address}#/requests`, { expect: ".requests tbody tr" });
+  await page.click(".requests tbody tr:first-child >> text=side by side");
+  await until(page, () => document.querySelectorAll(".request-side .for-readers table").length === 4);
+  const titles = await page.$$eval(".request-side-head .link", (all) => all.map((link) => link.textContent));
+  assert.deepEqual(titles, ["CPU", "blocked: locks", "blocked: long polls", "awaiting"]);
+  const lefts = await page.$$eval(".request-column", (all) => all.map((column) => column.getBoundingClientRect().left));
+  assert.ok(lefts.length === 3 && lefts[0] < lefts[1] && lefts[1] < lefts[2], `${lefts}`);
+  const awaiting = await page.$eval(".request-column:last-child", (column) => column.textContent);
+  assert.ok(awaiting?.includes("Acquire"), awaiting ?? "");
+  assert.ok(!awaiting?.includes("shop::lock"), "the other route");
+  await shot(page, "requests-side-by-side");
+  await page.click(".request-column:last-child .link");
+  await hashHas(page, "/flame?p=4");
+  await textIs(page, ".chip-text", "route=^/checkout/\\{id\\}$");
+  await closed(page);
+});
+
 test("names that are HTML and script stay text, in every view", async () => {
   const address = await served("hostile");
   const page = await opened(address);

@@ -95,9 +95,67 @@ test("a service leads to the viewer, and its link works for others who have the 
   await other.context().close();
 });
 
+test("two versions are compared by their label, and the link says which", async () => {
+  const page = await visitor();
+  await page.goto(address);
+  await page.getByRole("link", { name: "checkout", exact: true }).click();
+  await page.getByLabel("Label to compare by").waitFor();
+  assert.equal(await page.getByLabel("Label to compare by").inputValue(), "version");
+  assert.deepEqual([await page.getByLabel("First value").inputValue(), await page.getByLabel("Second value").inputValue()], ["1", "2"]);
+  const offered = await page.locator("#label-completions option").evaluateAll((options) => options.map((option) => option.value));
+  assert.deepEqual(offered, ['{version="1"}', '{version="2"}']);
+  await page.getByRole("button", { name: "Compare these two values" }).click();
+  await page.waitForFunction(() => location.hash.includes("base="));
+  const hash = new URLSearchParams(new URL(page.url()).hash.split("?")[1]);
+  assert.match(hash.get("p"), /^range:\d+-\d+\{version="2"\}:checkout$/);
+  assert.match(hash.get("base"), /^range:\d+-\d+\{version="1"\}:checkout$/);
+  await page.getByRole("tab", { name: "Top" }).click();
+  await page.getByText("shop::total").first().waitFor();
+  await page.screenshot({ path: path.join(shots, "versions.png") });
+  const link = page.url();
+  // One version alone, by the field.
+  await page.getByLabel("Labels", { exact: true }).fill('{version="2"}');
+  await page.getByLabel("Labels", { exact: true }).press("Enter");
+  await page.waitForFunction(() => document.querySelector(".title")?.textContent?.startsWith('checkout{version="2"}, '));
+  assert.deepEqual(page.problems, []);
+  await page.context().close();
+  const other = await visitor();
+  await other.goto(link.replace("/view/", `/view/${new URL(address).search}`));
+  await other.getByText("shop::total").first().waitFor();
+  assert.equal(new URL(other.url()).hash, new URL(link).hash);
+  assert.deepEqual(other.problems, []);
+  await other.context().close();
+});
+
+test("what costs most and what changed have pages whose addresses can be sent", async () => {
+  const page = await visitor();
+  await page.goto(address);
+  await page.getByRole("link", { name: "Top", exact: true }).click();
+  await page.getByLabel("by", { exact: true }).selectOption("crate");
+  await page.getByLabel("Price of a core and hour").fill("0.5");
+  await page.getByLabel("Labels").fill('{version="2"}');
+  await page.getByRole("button", { name: "Show" }).click();
+  await page.getByRole("columnheader", { name: "Cost a month" }).waitFor();
+  const asked = new URL(page.url()).searchParams;
+  assert.deepEqual([asked.get("by"), asked.get("price"), asked.get("select")], ["crate", "0.5", '{version="2"}']);
+  assert.equal(await page.locator("table tr").nth(1).locator("td").first().textContent(), "shop");
+  await page.screenshot({ path: path.join(shots, "fleet-top.png") });
+  await page.getByRole("link", { name: "What changed" }).click();
+  await page.getByText("One version: version 2").first().waitFor();
+  await page.getByLabel("Labels").fill("");
+  await page.getByRole("button", { name: "Show" }).click();
+  await page.getByText("shop::total").waitFor();
+  await page.screenshot({ path: path.join(shots, "what-changed.png") });
+  await page.locator("h2", { hasText: "checkout" }).locator("xpath=following-sibling::p[1]").getByRole("link", { name: "compare" }).click();
+  await page.waitForFunction(() => location.hash.includes("base="));
+  await page.getByText("shop::total").first().waitFor();
+  assert.deepEqual(page.problems, []);
+  await page.context().close();
+});
+
 test("without the token there is nothing", async () => {
   const { origin } = new URL(address);
-  for (const place of ["/", "/fleet.css", "/view/", "/view/app.js", "/view/api/open", "/api/changes", "/?token=wrong", "/view/?token="]) {
+  for (const place of ["/", "/top", "/changes", "/api/top", "/fleet.css", "/view/", "/view/app.js", "/view/api/open", "/api/changes", "/?token=wrong", "/view/?token="]) {
     const answer = await fetch(origin + place, { redirect: "manual" });
     assert.equal(answer.status, 401, place);
   }

@@ -14,9 +14,10 @@ import { facts, findings } from "../src/view-info.js";
 import { cratePattern, shownBy } from "../src/view-summary.js";
 import { heapPairs } from "../src/view-heap.js";
 import { movedCell } from "../src/view-heatmap.js";
+import { completions, condition, withLabel } from "../src/labels.js";
 import { axisStep, clockText } from "../src/picker.js";
 import { partsText, routeFilters } from "../src/view-requests.js";
-import { bucketCount, chosenSpan, movedSpan, niceStep, placedLanes } from "../src/view-timeline.js";
+import { bucketCount, chosenSpan, hasTasks, movedSpan, niceStep, placedLanes } from "../src/view-timeline.js";
 import { heaviestOfYours, isReal } from "../src/view-top.js";
 
 test("values read as `flamelet top` prints them", () => {
@@ -300,6 +301,11 @@ test("heap: sample types go in pairs, what is live first", () => {
   assert.deepEqual(heapPairs([type("cpu", "nanoseconds")]), []);
 });
 
+test("timeline: lanes by task are offered where samples name tasks", () => {
+  assert.ok(hasTasks({ label_keys: ["thread", "task"] }) && hasTasks({ label_keys: ["route"] }));
+  assert.ok(!hasTasks({ label_keys: ["thread"] }) && !hasTasks(null));
+});
+
 test("requests: the parts in words, and the filters of a route", () => {
   const sum = { count: 4, wall_ns: 400, cpu_ns: 100, blocked_ns: 0, awaiting_ns: 290, runnable_ns: 10 };
   assert.equal(partsText(sum), "CPU 25.0 %, blocked 0.0 %, awaiting 72.5 %, runnable 2.5 %");
@@ -337,6 +343,22 @@ test("times", () => {
   assert.equal(chosenSpan("x"), null);
   assert.equal(niceStep(130), 200);
   assert.equal(niceStep(1e9), 1e9);
+});
+
+test("label selectors are completed and written as the collector reads them", () => {
+  const labels = [
+    { name: "version", values: ["1", "2"] },
+    { name: "zone", values: ['a"b\\', "eu"] },
+  ];
+  assert.deepEqual(completions(labels, ""), ['{version="1"}', '{version="2"}', '{zone="a\\"b\\\\"}', '{zone="eu"}']);
+  assert.deepEqual(completions(labels, "{VERS"), ['{version="1"}', '{version="2"}']);
+  assert.deepEqual(completions(labels, '{version="2", z'), ['{version="2", zone="a\\"b\\\\"}', '{version="2", zone="eu"}']);
+  assert.deepEqual(completions(labels, "nothing"), []);
+  assert.equal(condition("a", "x\ny"), 'a="x\\ny"');
+  assert.equal(withLabel("", "version", "2"), '{version="2"}');
+  assert.equal(withLabel('{zone="eu",}', "version", "2"), '{zone="eu", version="2"}');
+  const many = [{ name: "pod", values: Array.from({ length: 1000 }, (_, at) => `p${at}`) }];
+  assert.equal(completions(many, "").length, 200);
 });
 
 test("the time picker's axis has round steps, and says when", () => {

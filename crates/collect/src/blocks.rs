@@ -13,13 +13,16 @@ use flamelet_profile::budget::Loan;
 use flamelet_profile::{Budget, Error, ErrorKind, Result};
 use rustc_hash::FxBuildHasher;
 
-use crate::block::{self, Block, NAMES, SampleRow, Written};
+use crate::block::{self, Block, HOUR_FILE, MINUTES_FILE, MinuteRow, NAMES, SampleRow, Written};
 use crate::manifest::{MAX_MANIFEST, Manifest};
 use crate::names::{folder_name, hour_name, hour_of, service_of};
 use crate::series::Series;
 use crate::store::Store;
+use crate::symbols::Symbols;
 
 pub(crate) const MARK: &str = "flamelet-collect.json";
+/// The longest file of that name that is read.
+pub(crate) const MAX_MARK: u64 = 4096;
 const MARK_TEXT: &str = "{ \"format\": \"flamelet collect\", \"version\": 1 }\n";
 const MANIFEST: &str = "manifest.json";
 /// The longest file of a block that is read.
@@ -33,10 +36,14 @@ pub(crate) const TRIES: usize = 3;
 /// Hashes of profiles.
 pub(crate) type Profiles = HashSet<u128, FxBuildHasher>;
 
+/// The series of a block, and their totals by minute.
+pub(crate) type Minutes = (Vec<(u128, Series)>, Vec<MinuteRow>);
+
 /// The blocks in a store.
 #[derive(Clone, Debug)]
 pub(crate) struct Blocks {
     store: Arc<dyn Store>,
+    symbols: Symbols,
 }
 
 /// A block in a store.
@@ -67,6 +74,11 @@ pub(crate) fn live(found: &[StoredBlock]) -> Vec<StoredBlock> {
 }
 
 impl StoredBlock {
+    /// Returns whether everything in this block begins in a range, and nothing of it is read from another block.
+    pub(crate) fn is_all_in(&self, from: i64, to: i64) -> bool {
+        self.elsewhere.is_empty() && self.manifest.from >= from && self.manifest.to < to
+    }
+
     /// Returns whether a row of this block is not read from another one.
     pub(crate) fn keeps(&self, row: &SampleRow) -> bool {
         self.elsewhere.is_empty() || !self.elsewhere.contains(&row.profile)
@@ -89,7 +101,7 @@ impl StoredBlock {
 impl Blocks {
     /// Opens a store to read from.
     pub(crate) fn open(store: Arc<dyn Store>) -> Result<Self> {
-        let mark = store.get(MARK, 4096).map_err(|error| match error.kind() {
+        let mark = store.get(MARK, MAX_MARK).map_err(|error| match error.kind() {
             ErrorKind::NotFound => {
                 let message = format!("is not the store of a collector ({MARK} is missing)");
                 Error::new(ErrorKind::NotFound, format!("{}: {message}", store.shown("")))
@@ -100,7 +112,8 @@ impl Blocks {
             let message = format!("{}: is of another version of flamelet collect", store.shown(""));
             return Err(Error::new(ErrorKind::WrongFormat, message));
         }
-        Ok(Self { store })
+        let symbols = Symbols::new(store.clone());
+        Ok(Self { store, symbols })
     }
 
     /// Opens a store to write to, and marks it as one if it is new.
@@ -111,6 +124,11 @@ impl Blocks {
 
     pub(crate) fn store(&self) -> &dyn Store {
         &*self.store
+    }
+
+    /// Returns the symbols of builds that the store has.
+    pub(crate) fn symbols(&self) -> Symbols {
+        self.symbols.clone()
     }
 
     /// Returns whether other collectors write here, too.
@@ -193,14 +211,45 @@ impl Blocks {
 
     /// Opens a block. The rows of profiles that are read from another are among its rows, see [`StoredBlock::keeps`].
     pub(crate) fn open_block(&self, found: &StoredBlock, budget: &Budget) -> Result<Block> {
+        self.open_files(found, NAMES, budget)
+    }
+
+    /// Opens a block for sums over all of its profiles: rows of several profiles may be one. Without a rollup, or with one
+    /// that is damaged, the samples are read.
+    pub(crate) fn open_summed(&self, found: &StoredBlock, budget: &Budget) -> Result<Block> {
+        if !found.manifest.files.contains_key(HOUR_FILE) {
+            return self.open_block(found, budget);
+        }
+        let [_, stacks, locations, series] = NAMES;
+        match self.open_files(found, [HOUR_FILE, stacks, locations, series], budget) {
+            Err(error) if error.kind() == ErrorKind::Corrupt => self.open_block(found, budget),
+            outcome => outcome,
+        }
+    }
+
+    fn open_files(&self, found: &StoredBlock, names: [&str; 4], budget: &Budget) -> Result<Block> {
         let mut files: [Vec<u8>; 4] = Default::default();
         // Until the block itself is charged for them.
         let mut loan = budget.lend(0)?;
-        for (name, bytes) in NAMES.iter().zip(&mut files) {
+        for (name, bytes) in names.iter().zip(&mut files) {
             *bytes = self.file(found, name, &mut loan)?;
         }
         drop(loan);
         Block::open(files, found.manifest.has_profiles(), budget).map_err(|error| self.about(found, &error))
+    }
+
+    /// Reads the series of a block and their totals by minute; `None` if it has no such rollup, or a damaged one.
+    pub(crate) fn read_minutes(&self, found: &StoredBlock, budget: &Budget) -> Result<Option<Minutes>> {
+        if !found.manifest.files.contains_key(MINUTES_FILE) {
+            return Ok(None);
+        }
+        let series = self.read_series(found, budget)?;
+        let mut loan = budget.lend(0)?;
+        let rows = self.file(found, MINUTES_FILE, &mut loan);
+        match rows.and_then(|file| block::read_minutes(file, budget, &mut loan)) {
+            Err(error) if error.kind() == ErrorKind::Corrupt => Ok(None),
+            outcome => outcome.map(|rows| Some((series, rows))),
+        }
     }
 
     /// Reads only the series of a block.
@@ -252,14 +301,17 @@ impl Blocks {
         if lengths.any(|(length, most)| length > most) {
             return Err(Error::new(ErrorKind::TooLarge, "a file of the block would be too large"));
         }
-        let tables = NAMES.iter().zip(&written.files).map(|(name, bytes)| (*name, &**bytes));
+        let rollups = written.rollups.iter().map(|(name, bytes, _)| (*name, &**bytes));
+        let tables = NAMES.iter().zip(&written.files).map(|(name, bytes)| (*name, &**bytes)).chain(rollups);
         let files: Vec<(&str, &[u8])> = tables.chain([(MANIFEST, &*manifest)]).collect();
         self.store.create_together(&path, &files)
     }
 
     /// Removes a block; no reader finds half of it.
     pub(crate) fn remove_block(&self, found: &StoredBlock) -> Result<()> {
-        let files: Vec<&str> = NAMES.iter().copied().chain([MANIFEST]).collect();
+        let has = |name: &&str| found.manifest.files.contains_key(*name);
+        let rollups = [HOUR_FILE, MINUTES_FILE].into_iter().filter(has);
+        let files: Vec<&str> = NAMES.into_iter().chain(rollups).chain([MANIFEST]).collect();
         self.store.delete_together(&found.path, &files)
     }
 

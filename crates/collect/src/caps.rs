@@ -19,6 +19,8 @@ pub struct Caps {
     pub series: usize,
     /// Services in an hour.
     pub services: usize,
+    /// The file of a build, with its symbols.
+    pub symbols: usize,
 }
 
 impl Default for Caps {
@@ -32,6 +34,7 @@ impl Default for Caps {
             label_value: 2048,
             series: 5000,
             services: 5000,
+            symbols: 256 << 20,
         }
     }
 }

@@ -28,7 +28,9 @@ use crate::series::{
     with_sample_labels,
 };
 use crate::store::Store;
+use crate::symbols::Symbols;
 use crate::turns::Turns;
+use crate::watch::Watch;
 
 /// How far ahead a profile may be dated: clocks differ.
 const MAX_AHEAD: i64 = 600_000_000_000;
@@ -131,6 +133,7 @@ pub struct Collector {
     pub(crate) writing: Option<Writing>,
     /// For profiles that were scraped.
     pub(crate) turns: Turns,
+    pub(crate) watch: Watch,
 }
 
 impl Collector {
@@ -191,7 +194,15 @@ impl Collector {
 
     fn of(blocks: Blocks, options: Options, outside: Box<dyn Outside>, writing: Option<Writing>) -> Self {
         let turns = Turns::new(SCRAPED);
-        Self { blocks, options, outside, counters: Counters::default(), writing, turns }
+        Self {
+            blocks,
+            options,
+            outside,
+            counters: Counters::default(),
+            writing,
+            turns,
+            watch: Watch::default(),
+        }
     }
 
     /// Returns whether it only reads.
@@ -205,6 +216,11 @@ impl Collector {
         // A folder has the log of whoever writes there.
         let logs = own.or_else(|| (!self.blocks.is_shared()).then(|| Logs::new(&self.options.store)));
         Reader::of(&self.blocks, logs)
+    }
+
+    /// Returns the symbols of its store, to which they may be uploaded unless it only reads.
+    pub(crate) fn symbols(&self) -> Symbols {
+        self.blocks.symbols()
     }
 
     /// Makes blocks of what was accepted so far, merges blocks of hours that are over, and removes old ones.
@@ -225,6 +241,12 @@ impl Collector {
     /// Returns whether enough was accepted that [`Collector::maintain`] should be called at once.
     pub fn is_due(&self) -> bool {
         self.writing.as_ref().is_some_and(|writing| writing.log.waiting() >= self.options.max_log)
+    }
+
+    /// Compares the versions of all services in the day before `now`, in nanoseconds since 1970, and tells the user what got
+    /// slower. Metrics and `/api/watch` have the last answer.
+    pub fn watch(&self, now: i64) {
+        self.watch.run(&self.reader(), now).iter().for_each(|line| self.outside.note(line));
     }
 
     /// Refuses everything from now on, and makes blocks of what was accepted.

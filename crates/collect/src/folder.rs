@@ -114,6 +114,10 @@ impl Store for BlockFolder {
         false
     }
 
+    fn local(&self, path: &str) -> Option<PathBuf> {
+        Some(self.path.join(path))
+    }
+
     fn shown(&self, path: &str) -> String {
         self.path.join(path).display().to_string()
     }

@@ -15,9 +15,10 @@
 //!
 //!  flamelet-collect.json                                   what this store is, and its version
 //!  blocks/SERVICE/2026-11-16T17/5f0c93ab…-1794706806123/   a block: four Parquet files and manifest.json
+//!  symbols/BUILD_ID                                        the file of a build, for the names of its code
 //!  claims/SERVICE/2026-11-16T17/1                          who merges an hour of a store that is shared
 //!  tmp/                                                    what is being written, in a folder
-//!  tenants/NAME/                                           the same again, for each tenant, in a folder
+//!  tenants/NAME/                                           the same again, for each tenant
 //! ```
 //!
 //! The log is always on the collector's own disk. The blocks are in the same folder, or in a [`Store`] (a bucket) that
@@ -72,6 +73,7 @@ mod merge;
 mod names;
 mod options;
 mod outside;
+mod prefixed;
 mod querier;
 mod query;
 mod reader;
@@ -83,15 +85,17 @@ mod series;
 mod site;
 pub mod sql;
 mod store;
+mod symbols;
 mod tenant;
 mod tenants;
 mod turns;
 mod url;
+mod watch;
 mod yaml;
 
 pub use ask::{
     Asked, Changes, Deploy, FleetPast, GroupUsage, NewFunction, ServiceChanges, ServiceUsage, Slower, Usage,
-    UsageOptions, VersionSeen, changes, usage,
+    UsageBy, UsageOptions, VersionSeen, changes, usage,
 };
 pub use cache::Cached;
 pub use caps::Caps;

@@ -66,7 +66,7 @@ impl LogWriter {
 
     /// Appends an entry. When this returns `Ok`, the disk has it.
     pub(crate) fn append(&self, entry: &AcceptedProfile) -> Result<()> {
-        let record = record::pack(&entry.encode())?;
+        let record = record::pack(&entry.encode(), Effort::Fast)?;
         let mut state = self.lock();
         while state.open.as_ref().is_some_and(|open| open.has_failed || open.length >= MAX_LOG) {
             state = self.ended(state);

@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use flamelet_profile::{Error, ErrorKind, Result};
+use flamelet_remote::selector::Selector;
 use flate2::Crc;
 use serde::{Deserialize, Serialize};
 
 use crate::block::{BlockTables, NAMES, Written};
+use crate::series::{SERVICE, SPAN, TRACE};
 
 /// The version of the format.
 const FORMAT: u32 = 2;
@@ -82,6 +84,9 @@ impl Manifest {
         for ((name, bytes), rows) in NAMES.iter().zip(&written.files).zip(written.rows) {
             manifest.files.insert((*name).to_owned(), FileEntry::of(bytes, rows));
         }
+        for (name, bytes, rows) in &written.rollups {
+            manifest.files.insert((*name).to_owned(), FileEntry::of(bytes, *rows));
+        }
         manifest
     }
 
@@ -116,6 +121,20 @@ impl Manifest {
         self.format > WITHOUT_PROFILES
     }
 
+    /// Returns whether the block may have series that a selector matches. Labels of samples (`trace_id`) and those that are
+    /// not all listed may have any value.
+    pub(crate) fn may_have(&self, select: &Selector) -> bool {
+        select.may_match(|name, passes| match (name, self.labels.get(name)) {
+            (SERVICE, _) => passes(&self.service),
+            (TRACE | SPAN, _) => true,
+            (_, None) => self.labels.len() >= MAX_LABELS || passes(""),
+            (_, Some(values)) => {
+                // Series without the label have an empty one.
+                values.len() >= MAX_VALUES || passes("") || values.iter().any(|value| passes(value))
+            }
+        })
+    }
+
     /// Returns the hashes of its profiles.
     pub(crate) fn profile_ids(&self) -> impl Iterator<Item = u128> {
         self.profiles.iter().filter_map(|id| u128::from_str_radix(id, 16).ok())
@@ -137,4 +156,45 @@ fn crc32(bytes: &[u8]) -> String {
     let mut crc = Crc::new();
     crc.update(bytes);
     format!("{:08x}", crc.sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_selector_rules_out_blocks_by_the_labels_that_they_list() {
+        let values = |values: &[String]| values.iter().cloned().collect::<BTreeSet<String>>();
+        let many: Vec<String> = (0..MAX_VALUES).map(|number| format!("p{number}")).collect();
+        let labels = [("version", values(&["1".to_owned(), "2".to_owned()])), ("pod", values(&many))];
+        let manifest = Manifest {
+            service: "checkout".to_owned(),
+            labels: labels.into_iter().map(|(name, values)| (name.to_owned(), values)).collect(),
+            ..Manifest::default()
+        };
+        let may_have = |select: &str| manifest.may_have(&Selector::parse(select).expect(select));
+        for wanted in [
+            "",
+            "{version=\"1\"}",
+            "{version=~\"2|3\"}",
+            "{version!=\"1\"}",
+            "{version=\"\"}",
+            "{zone=\"\"}",
+            "{zone!=\"a\"}",
+            "{pod=\"p1000\"}",
+            "{trace_id=\"a\"}",
+            "{service_name=\"checkout\", version=\"2\"}",
+        ] {
+            assert!(may_have(wanted), "{wanted}");
+        }
+        for other in [
+            "{version=\"3\"}",
+            "{version=\"1\", zone=\"a\"}",
+            "{zone=~\".+\"}",
+            "{service_name=\"cart\"}",
+            "{version!~\"|1|2\"}",
+        ] {
+            assert!(!may_have(other), "{other}");
+        }
+    }
 }

@@ -1,11 +1,12 @@
 //! From the tables of any number of blocks to one profile.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use flamelet_profile::budget::hash_entry;
 use flamelet_profile::{
     Budget, Function, KERNEL_MAPPING, KERNEL_START, Line, LocationId, Mapping, MappingId, MappingSymbols,
-    Profile, ProfileBuilder, Result,
+    Profile, ProfileBuilder, Result, StringId,
 };
 use rustc_hash::FxBuildHasher;
 
@@ -46,10 +47,29 @@ pub(crate) struct Merge<'q> {
     /// Of series that say how much there is at a moment: the last moment, and its values.
     moments: ByHash<TimedRow>,
     stacks: ByHash<Vec<u128>>,
-    locations: ByHash<CodeLocation>,
+    locations: ByHash<KeptLocation>,
+    /// Those of all locations.
+    lines: Vec<Line>,
+    /// Has the texts and functions of the locations already.
+    builder: ProfileBuilder,
     /// From when to when.
     span: Option<(i64, i64)>,
     period: i64,
+}
+
+/// A location whose address is not known yet: files are placed when all are known.
+struct KeptLocation {
+    file: CodeFile,
+    offset: u64,
+    /// Its part of the lines.
+    lines: Range<usize>,
+}
+
+/// A file of code, by its build id and its name.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct CodeFile {
+    build_id: StringId,
+    name: StringId,
 }
 
 struct TimedRow {
@@ -79,6 +99,11 @@ impl<'q> Merge<'q> {
             moments: ByHash::default(),
             stacks: ByHash::default(),
             locations: ByHash::default(),
+            lines: Vec::new(),
+            builder: ProfileBuilder::new(
+                &measures.values.iter().map(|(kind, unit)| (&**kind, &**unit)).collect::<Vec<_>>(),
+            )
+            .within(budget.clone()),
             span: None,
             period: 0,
         }
@@ -192,20 +217,35 @@ impl<'q> Merge<'q> {
         let Some(list) = tables.stack(hash) else { return Ok(()) };
         self.budget.charge(hash_entry(48) + size_of_val(&**list))?;
         for location in list {
-            let Some(found) = tables.location(*location) else { continue };
-            if !self.locations.contains_key(location) {
-                let texts: usize = found
-                    .frames
-                    .iter()
-                    .map(|frame| frame.function.len() + frame.system_name.len() + frame.file.len() + 160)
-                    .sum();
-                self.budget.charge(
-                    hash_entry(size_of::<(u128, CodeLocation)>()) + texts + found.mapping.len() + 128,
-                )?;
-                self.locations.insert(*location, found.clone());
+            if !self.locations.contains_key(location)
+                && let Some(found) = tables.location(*location)
+            {
+                self.keep_location(*location, found)?;
             }
         }
         self.stacks.insert(hash, list.clone());
+        Ok(())
+    }
+
+    fn keep_location(&mut self, hash: u128, location: &CodeLocation) -> Result<()> {
+        let lines = size_of::<Line>() * location.frames.len();
+        self.budget.charge(hash_entry(size_of::<(u128, KeptLocation)>()) + 2 * lines)?;
+        let builder = &mut self.builder;
+        let first = self.lines.len();
+        for frame in &location.frames {
+            let function = Function {
+                name: builder.string(&frame.function),
+                system_name: builder.string(&frame.system_name),
+                filename: builder.string(&frame.file),
+                start_line: 0,
+            };
+            let function = Some(builder.function(function));
+            self.lines.push(Line { function, line: frame.line, column: 0 });
+        }
+        let file =
+            CodeFile { build_id: builder.string(&location.build_id), name: builder.string(&location.mapping) };
+        let kept = KeptLocation { file, offset: location.offset, lines: first..self.lines.len() };
+        self.locations.insert(hash, kept);
         Ok(())
     }
 
@@ -217,9 +257,7 @@ impl<'q> Merge<'q> {
                 self.sum(stack, moment.labels, moment.column, value)?;
             }
         }
-        let values: Vec<(&str, &str)> =
-            self.measures.values.iter().map(|(kind, unit)| (&**kind, &**unit)).collect();
-        let mut builder = ProfileBuilder::new(&values).within(self.budget.clone());
+        let mut builder = std::mem::replace(&mut self.builder, ProfileBuilder::new(&[]));
         let (period, unit) = &self.measures.period;
         if !period.is_empty() {
             builder.set_period(period, unit, self.period);
@@ -250,43 +288,36 @@ impl<'q> Merge<'q> {
 
     /// Adds all locations; files are placed one after the other.
     fn places(&self, builder: &mut ProfileBuilder) -> ByHash<LocationId> {
-        let mut sorted: Vec<(&u128, &CodeLocation)> = self.locations.iter().collect();
+        let kernel_name = builder.string(KERNEL_MAPPING);
+        let is_in_file = |location: &KeptLocation| {
+            let CodeFile { build_id, name } = location.file;
+            let has_file = build_id != StringId::EMPTY || name != StringId::EMPTY;
+            has_file && location.offset < MAX_OFFSET && name != kernel_name
+        };
+        let mut sorted: Vec<(&u128, &KeptLocation)> = self.locations.iter().collect();
         sorted.sort_unstable_by_key(|(hash, _)| **hash);
-        let mut files: HashMap<(&str, &str), (u64, bool)> = HashMap::new();
+        let mut files: HashMap<CodeFile, (u64, bool), FxBuildHasher> = HashMap::default();
         for (_, location) in sorted.iter().filter(|(_, location)| is_in_file(location)) {
-            let file = files.entry((&location.build_id, &location.mapping)).or_default();
+            let file = files.entry(location.file).or_default();
             file.0 = file.0.max(location.offset);
-            file.1 |= !location.frames.is_empty();
+            file.1 |= !location.lines.is_empty();
         }
-        let mut names: Vec<_> = files.into_iter().collect();
-        names.sort_unstable();
-        let mut mappings: HashMap<(&str, &str), (MappingId, u64)> = HashMap::new();
-        let mut next = FIRST_ADDRESS;
-        for ((build_id, name), (last, has_names)) in names {
-            let (filename, id) = (builder.string(name), builder.string(build_id));
-            let symbols = if has_names { MappingSymbols::ALL } else { MappingSymbols::default() };
-            let limit = next.saturating_add(last).saturating_add(1);
-            let mapping =
-                builder.mapping(Mapping { start: next, limit, offset: 0, filename, build_id: id, symbols });
-            mappings.insert((build_id, name), (mapping, next));
-            next = limit.saturating_add(ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-        }
-        let kernel = sorted.iter().any(|(_, location)| location.mapping == KERNEL_MAPPING);
+        let mappings = place_files(builder, files);
+        let kernel = sorted.iter().any(|(_, location)| location.file.name == kernel_name);
         let kernel = kernel.then(|| builder.kernel_mapping(true));
         let mut places = ByHash::default();
         for (hash, location) in sorted {
-            let lines = lines(builder, location);
-            let known =
-                mappings.get(&(&*location.build_id, &*location.mapping)).filter(|_| is_in_file(location));
+            let known = mappings.get(&location.file).filter(|_| is_in_file(location));
             let (mapping, address) = match known {
                 Some(&(mapping, start)) => (Some(mapping), start + location.offset),
-                None if location.mapping == KERNEL_MAPPING => (kernel, KERNEL_START | location.offset),
+                None if location.file.name == kernel_name => (kernel, KERNEL_START | location.offset),
                 None => (None, location.offset),
             };
+            let lines = self.lines.get(location.lines.clone()).unwrap_or_default();
             let place = if lines.is_empty() {
                 builder.address(mapping, address)
             } else {
-                builder.location(mapping, address, &lines)
+                builder.location(mapping, address, lines)
             };
             places.insert(*hash, place);
         }
@@ -294,21 +325,26 @@ impl<'q> Merge<'q> {
     }
 }
 
-fn is_in_file(location: &CodeLocation) -> bool {
-    let has_file = !location.build_id.is_empty() || !location.mapping.is_empty();
-    has_file && location.offset < MAX_OFFSET && location.mapping != KERNEL_MAPPING
-}
-
-fn lines(builder: &mut ProfileBuilder, location: &CodeLocation) -> Vec<Line> {
-    let mut lines = Vec::new();
-    for frame in &location.frames {
-        let function = Function {
-            name: builder.string(&frame.function),
-            system_name: builder.string(&frame.system_name),
-            filename: builder.string(&frame.file),
-            start_line: 0,
-        };
-        lines.push(Line { function: Some(builder.function(function)), line: frame.line, column: 0 });
-    }
-    lines
+/// Places files one after the other, by their build ids and names. Returns the mapping and the address of each. `files` has
+/// the largest offset of each, and whether the names of its functions are known.
+fn place_files(
+    builder: &mut ProfileBuilder,
+    files: HashMap<CodeFile, (u64, bool), FxBuildHasher>,
+) -> HashMap<CodeFile, (MappingId, u64), FxBuildHasher> {
+    let mut files: Vec<_> = files.into_iter().collect();
+    let texts = builder.profile();
+    files.sort_by(|(one, _), (other, _)| {
+        let key = |file: &CodeFile| (texts.string(file.build_id), texts.string(file.name));
+        key(one).cmp(&key(other))
+    });
+    let mut next = FIRST_ADDRESS;
+    let place = |(file, (last, has_names)): (CodeFile, (u64, bool))| {
+        let symbols = if has_names { MappingSymbols::ALL } else { MappingSymbols::default() };
+        let (start, limit) = (next, next.saturating_add(last).saturating_add(1));
+        let CodeFile { build_id, name } = file;
+        let mapping = builder.mapping(Mapping { start, limit, offset: 0, filename: name, build_id, symbols });
+        next = limit.saturating_add(ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        (file, (mapping, start))
+    };
+    files.into_iter().map(place).collect()
 }

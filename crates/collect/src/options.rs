@@ -27,6 +27,10 @@ pub struct Options {
     pub grace: Duration,
     /// How long a folder waits before profiles are removed by age that are nearly all it has: the clock may be wrong.
     pub doubt: Duration,
+    /// How often versions are compared; never if it is `None`.
+    pub watch: Option<Duration>,
+    /// What a core costs in an hour, for answers in money.
+    pub price: Option<f64>,
     /// How many collectors share the memory for what they remember of earlier profiles.
     pub share: usize,
 }
@@ -44,6 +48,8 @@ impl Options {
             max_bytes: 50 << 30,
             grace: Duration::ZERO,
             doubt: Duration::from_secs(86_400),
+            watch: None,
+            price: None,
             share: 1,
         }
     }

@@ -29,6 +29,7 @@ impl Fleet {
             from: span.from.saturating_mul(MILLISECOND),
             to: span.to.saturating_mul(MILLISECOND),
             keep: None,
+            select: None,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! What to read of a store.
 
+use flamelet_remote::selector::Selector;
+
 use crate::series::{SERVICE, SPAN, Series, TRACE};
 
 /// Labels of samples, as (name, value).
@@ -21,12 +23,14 @@ pub struct Query<'a> {
     pub to: i64,
     /// Which samples to keep; all if it is `None`.
     pub keep: Option<&'a Keep<'a>>,
+    /// Which series to read; all if it is `None`. Blocks whose manifests have none of them are not opened.
+    pub select: Option<&'a Selector>,
 }
 
 impl<'a> Query<'a> {
     /// Asks for all samples of a service between two moments, in nanoseconds since 1970.
     pub fn new(service: &'a str, name: &'a str, from: i64, to: i64) -> Self {
-        Self { service: Some(service), name, from, to, keep: None }
+        Self { service: Some(service), name, from, to, keep: None, select: None }
     }
 
     pub(crate) fn wants_time(&self, time: i64) -> bool {
@@ -39,6 +43,15 @@ impl<'a> Query<'a> {
         if !is_of_service || series.name != self.name {
             return false;
         }
+        let label = |name: &str| match name {
+            SERVICE => Some(&*series.service),
+            TRACE => trace,
+            SPAN => span,
+            _ => series.labels.iter().find(|(label, _)| label == name).map(|(_, value)| &**value),
+        };
+        if self.select.is_some_and(|select| !select.matches(label)) {
+            return false;
+        }
         let Some(keep) = self.keep else { return true };
         let own = [(SERVICE, &*series.service)];
         let ids = [(TRACE, trace), (SPAN, span)];
@@ -46,6 +59,12 @@ impl<'a> Query<'a> {
         let labels = series.labels.iter().map(|(name, value)| (&**name, &**value));
         keep(&own.into_iter().chain(labels).chain(ids).collect::<Vec<_>>())
     }
+}
+
+/// Writes the condition of a selector that a label has a value.
+pub(crate) fn condition(name: &str, value: &str) -> String {
+    let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    format!("{name}=\"{value}\"")
 }
 
 /// What one name of profiles measures.

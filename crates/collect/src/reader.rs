@@ -7,8 +7,8 @@ use std::sync::Arc;
 use flamelet_profile::budget::Loan;
 use flamelet_profile::{Budget, ErrorKind, Profile, Result};
 
-use crate::block::{Block, BlockTables, SampleRow};
-use crate::blocks::{Blocks, CHUNK, MARK, Profiles, StoredBlock, TRIES, live};
+use crate::block::{Block, BlockTables, MinuteRow, SampleRow};
+use crate::blocks::{Blocks, CHUNK, MARK, Minutes, Profiles, StoredBlock, TRIES, live};
 use crate::entry::HOUR;
 use crate::folder::BlockFolder;
 use crate::log::{Log, LogPlace};
@@ -17,11 +17,18 @@ use crate::merge::Merge;
 use crate::query::{Measures, Query};
 use crate::series::{Series, order};
 use crate::store::Store;
+use crate::symbols::Symbols;
 
 /// Returns whether `path` is the folder of a collector.
 pub fn is_collected(path: &Path) -> bool {
     path.join(MARK).is_file()
 }
+
+/// Ranges of fewer hours are not looked up in the list of all hours of a service.
+const FEW_HOURS: i64 = 4;
+
+/// The values of each label.
+pub(crate) type ValuesByLabel = BTreeMap<String, BTreeSet<String>>;
 
 /// Reads what collectors keep. Any number of readers may read while it is written.
 #[derive(Clone, Debug)]
@@ -31,6 +38,7 @@ pub struct Reader {
     logs: Option<Logs>,
     /// The logs, if they were read already.
     read: Option<Arc<Vec<Log>>>,
+    symbols: Symbols,
 }
 
 /// The parts that have something for a query. The log was read before the blocks were listed, so what became a block
@@ -57,7 +65,8 @@ impl Reader {
     }
 
     pub(crate) fn of(blocks: &Blocks, logs: Option<Logs>) -> Self {
-        Self { blocks: blocks.clone(), logs, read: None }
+        let symbols = blocks.symbols();
+        Self { blocks: blocks.clone(), logs, read: None, symbols }
     }
 
     /// Returns a reader that reads the logs now, and not again for each of its answers.
@@ -92,10 +101,18 @@ impl Reader {
         let measured = parts.measured();
         let Some(measures) = measured.get(query.name) else { return Ok((None, parts.notes)) };
         let mut merge = Merge::new(query, measures, budget);
-        parts.each(query, budget, |tables| merge.add(tables))?;
-        let profile = merge.finish()?;
+        parts.each_summed(query, budget, |tables| merge.add(tables))?;
+        let mut profile = merge.finish()?;
         budget.check()?;
+        if let Some(profile) = &mut profile {
+            self.add_names(profile);
+        }
         Ok((profile, parts.notes))
+    }
+
+    /// Looks up names that a profile does not have in the symbols of the store.
+    pub(crate) fn add_names(&self, profile: &mut Profile) {
+        self.symbols.add_names(profile);
     }
 
     /// Returns what was measured in the range under each name.
@@ -103,12 +120,30 @@ impl Reader {
         Ok(self.parts(query, budget)?.measured())
     }
 
+    /// Returns the labels of the range with their values, as far as manifests list them.
+    pub(crate) fn labels(&self, query: &Query<'_>, budget: &Budget) -> Result<ValuesByLabel> {
+        let parts = self.parts(query, budget)?;
+        let mut labels = ValuesByLabel::new();
+        let mut add = |name: &String, value: &String| -> Result<()> {
+            if labels.get(name).is_some_and(|values| values.contains(value)) {
+                return Ok(());
+            }
+            budget.charge(name.len() + value.len() + 128)?;
+            labels.entry(name.clone()).or_default().insert(value.clone());
+            Ok(())
+        };
+        for (name, values) in parts.found.iter().flat_map(|found| &found.manifest.labels) {
+            values.iter().try_for_each(|value| add(name, value))?;
+        }
+        for (_, series) in parts.logged.iter().flat_map(|tables| &tables.series) {
+            series.labels.iter().try_for_each(|(name, value)| add(name, value))?;
+        }
+        Ok(labels)
+    }
+
     /// Returns from when to when there is anything of the range, in nanoseconds since 1970.
     pub fn extent(&self, query: &Query<'_>, budget: &Budget) -> Result<Option<(i64, i64)>> {
-        let parts = self.parts(query, budget)?;
-        let blocks = parts.found.iter().map(|found| (found.manifest.from, found.manifest.to));
-        let logged = parts.logged.iter().flat_map(|tables| &tables.samples).map(|row| (row.time, row.time));
-        Ok(blocks.chain(logged).reduce(|one, other| (one.0.min(other.0), one.1.max(other.1))))
+        Ok(self.parts(query, budget)?.extent())
     }
 
     /// Finds what has something for a query, by the names of folders and by manifests.
@@ -125,7 +160,12 @@ impl Reader {
         };
         let (mut found, mut known) = (Vec::new(), Profiles::default());
         for service in &services {
-            for hour in self.blocks.hours(service)?.into_iter().filter(|hour| hours.contains(hour)) {
+            // A few hours are found by their names, however many the service has.
+            let listed = match hours.end().saturating_sub(*hours.start()) < FEW_HOURS {
+                true => hours.clone().collect(),
+                false => self.blocks.hours(service)?,
+            };
+            for hour in listed.into_iter().filter(|hour| hours.contains(hour)) {
                 let all = self.blocks.blocks(service, hour, &mut notes)?;
                 let size = |found: &StoredBlock| found.manifest.profiles.len() * 192 + 4096;
                 budget.charge(all.iter().map(size).sum())?;
@@ -157,7 +197,21 @@ impl Parts {
         budget: &Budget,
         mut each: impl FnMut(&BlockTables) -> Result<()>,
     ) -> Result<()> {
-        self.each_piece(query, budget, CHUNK, &mut each)
+        self.each_piece(query, budget, CHUNK, &|blocks, found| blocks.open_block(found, budget), &mut each)
+    }
+
+    /// Like [`Parts::each`], for sums over the whole range: rows of several profiles may come as one.
+    pub(crate) fn each_summed(
+        &mut self,
+        query: &Query<'_>,
+        budget: &Budget,
+        mut each: impl FnMut(&BlockTables) -> Result<()>,
+    ) -> Result<()> {
+        let open = |blocks: &Blocks, found: &StoredBlock| match found.is_all_in(query.from, query.to) {
+            true => blocks.open_summed(found, budget),
+            false => blocks.open_block(found, budget),
+        };
+        self.each_piece(query, budget, CHUNK, &open, &mut each)
     }
 
     /// Like [`Parts::each`], with all wanted rows of a block at once.
@@ -167,7 +221,13 @@ impl Parts {
         budget: &Budget,
         mut each: impl FnMut(&BlockTables) -> Result<()>,
     ) -> Result<()> {
-        self.each_piece(query, budget, usize::MAX, &mut each)
+        self.each_piece(
+            query,
+            budget,
+            usize::MAX,
+            &|blocks, found| blocks.open_block(found, budget),
+            &mut each,
+        )
     }
 
     fn each_piece(
@@ -175,29 +235,87 @@ impl Parts {
         query: &Query<'_>,
         budget: &Budget,
         rows: usize,
+        open: &Open<'_, Block>,
         each: &mut dyn FnMut(&BlockTables) -> Result<()>,
     ) -> Result<()> {
         self.logged.iter().try_for_each(&mut *each)?;
         let mut queue = Queue::new(std::mem::take(&mut self.found), query);
-        let open = |blocks: &Blocks, found: &StoredBlock| blocks.open_block(found, budget);
-        while let Some((at, block)) = self.next(&mut queue, query, budget, &open)? {
-            let found = &queue.read[at];
-            let mut pieces = Pieces::new(block, found, query);
-            loop {
-                let mut loan = budget.lend(0)?;
-                match pieces.next(rows, budget, &mut loan) {
-                    Ok(true) => each(&pieces.block.tables)?,
-                    Ok(false) => break,
-                    Err(error) => {
-                        budget.check()?;
-                        self.notes
-                            .push(format!("a block was read in part: {}", self.blocks.about(found, &error)));
-                        break;
-                    }
+        while let Some((at, block)) = self.next(&mut queue, query, budget, open)? {
+            self.read_pieces(block, &queue.read[at], query, budget, rows, each)?;
+        }
+        Ok(())
+    }
+
+    /// Calls `each` with the pieces of a block.
+    fn read_pieces(
+        &mut self,
+        block: Block,
+        found: &StoredBlock,
+        query: &Query<'_>,
+        budget: &Budget,
+        rows: usize,
+        each: &mut dyn FnMut(&BlockTables) -> Result<()>,
+    ) -> Result<()> {
+        let mut pieces = Pieces::new(block, found, query);
+        loop {
+            let mut loan = budget.lend(0)?;
+            match pieces.next(rows, budget, &mut loan) {
+                Ok(true) => each(&pieces.block.tables)?,
+                Ok(false) => return Ok(()),
+                Err(error) => {
+                    budget.check()?;
+                    let about = self.blocks.about(found, &error);
+                    self.notes.push(format!("a block was read in part: {about}"));
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Calls `each` with series and their totals by time: of each minute where `is_by_minute` and a block is in the range as a
+    /// whole, else of each sample.
+    pub(crate) fn each_total(
+        &mut self,
+        query: &Query<'_>,
+        budget: &Budget,
+        is_by_minute: bool,
+        mut each: impl FnMut(&[(u128, Series)], &[MinuteRow]) -> Result<()>,
+    ) -> Result<()> {
+        let rows_of = |tables: &BlockTables| tables.samples.iter().map(MinuteRow::of).collect::<Vec<_>>();
+        for tables in &self.logged {
+            let _loan = budget.lend(tables.samples.len() * size_of::<MinuteRow>())?;
+            each(&tables.series, &rows_of(tables))?;
+        }
+        let mut queue = Queue::new(std::mem::take(&mut self.found), query);
+        let open = |blocks: &Blocks, found: &StoredBlock| -> Result<Totals> {
+            if is_by_minute
+                && found.is_all_in(query.from, query.to)
+                && let Some(minutes) = blocks.read_minutes(found, budget)?
+            {
+                return Ok(Totals::OfMinutes(minutes));
+            }
+            blocks.open_block(found, budget).map(Totals::OfSamples)
+        };
+        while let Some((at, totals)) = self.next(&mut queue, query, budget, &open)? {
+            match totals {
+                Totals::OfMinutes((series, rows)) => each(&series, &rows)?,
+                Totals::OfSamples(block) => {
+                    let mut each_table = |tables: &BlockTables| {
+                        let _loan = budget.lend(tables.samples.len() * size_of::<MinuteRow>())?;
+                        each(&tables.series, &rows_of(tables))
+                    };
+                    self.read_pieces(block, &queue.read[at], query, budget, CHUNK, &mut each_table)?;
                 }
             }
         }
         Ok(())
+    }
+
+    /// Returns from when to when there may be something in it.
+    pub(crate) fn extent(&self) -> Option<(i64, i64)> {
+        let blocks = self.found.iter().map(|found| (found.manifest.from, found.manifest.to));
+        let logged = self.logged.iter().flat_map(|tables| &tables.samples).map(|row| (row.time, row.time));
+        blocks.chain(logged).reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))
     }
 
     /// Calls `each` with the series of every part.
@@ -223,7 +341,7 @@ impl Parts {
         queue: &mut Queue,
         query: &Query<'_>,
         budget: &Budget,
-        open: &dyn Fn(&Blocks, &StoredBlock) -> Result<T>,
+        open: &Open<'_, T>,
     ) -> Result<Option<(usize, T)>> {
         while let Some(found) = queue.waiting.pop_front() {
             match open(&self.blocks, &found) {
@@ -270,6 +388,15 @@ impl Parts {
         }
         measured
     }
+}
+
+/// Opens a block, or a part of it.
+type Open<'a, T> = dyn Fn(&Blocks, &StoredBlock) -> Result<T> + 'a;
+
+/// Where the totals of a block come from.
+enum Totals {
+    OfMinutes(Minutes),
+    OfSamples(Block),
 }
 
 /// The blocks that a query reads.
@@ -321,7 +448,9 @@ fn is_of(found: &StoredBlock, (service, hour): (&str, i64)) -> bool {
 fn is_wanted(found: &StoredBlock, query: &Query<'_>) -> bool {
     let StoredBlock { manifest, .. } = found;
     let has_name = |id: &String| query.name.is_empty() || id.split(':').next() == Some(query.name);
-    manifest.from < query.to && manifest.to >= query.from && manifest.types.iter().any(has_name)
+    let is_in_range = manifest.from < query.to && manifest.to >= query.from;
+    let has_series = || query.select.is_none_or(|select| manifest.may_have(select));
+    is_in_range && manifest.types.iter().any(has_name) && has_series()
 }
 
 /// The wanted rows of a block, in pieces.

@@ -1,6 +1,7 @@
 //! Where blocks are kept: a folder, or a bucket that many collectors share.
 
 use std::fmt::Debug;
+use std::path::PathBuf;
 
 use flamelet_profile::Result;
 
@@ -53,6 +54,12 @@ pub trait Store: Debug + Send + Sync {
 
     /// Returns whether other collectors write here, too.
     fn is_shared(&self) -> bool;
+
+    /// Returns where a file is on this disk, if the store is there.
+    fn local(&self, path: &str) -> Option<PathBuf> {
+        let _ = path;
+        None
+    }
 
     /// Returns a path as messages show it.
     fn shown(&self, path: &str) -> String;

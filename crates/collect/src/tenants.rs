@@ -1,15 +1,20 @@
 //! The collectors of all tenants: each has one, with a folder, limits and counters of its own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use flamelet_profile::Result;
+use flamelet_profile::{ErrorKind, Result};
 
+use crate::blocks::{MARK, MAX_MARK};
+use crate::clock::now;
 use crate::collector::{Collector, Refused, lock};
+use crate::names::{folder_name, service_of};
 use crate::options::Options;
 use crate::outside::Outside;
+use crate::prefixed::Prefixed;
 use crate::reader::is_collected;
+use crate::store::Store;
 use crate::tenant::Tenant;
 
 /// The folder with the folders of tenants.
@@ -29,6 +34,8 @@ pub struct Tenants {
     main: Arc<Collector>,
     /// `None` where tenants cannot be kept.
     outside: Option<Outsides>,
+    /// The store that has the blocks of all; `None` if they are in the folder.
+    shared: Option<Arc<dyn Store>>,
     /// By the names of their folders.
     others: Mutex<BTreeMap<String, Slot>>,
 }
@@ -41,10 +48,29 @@ impl Tenants {
         is_read_only: bool,
         outside: impl Fn() -> Box<dyn Outside> + Send + Sync + 'static,
     ) -> Result<Self> {
-        let main = Arc::new(open_one(options, is_read_only, outside())?);
-        let tenants = Self { main, outside: Some(Box::new(outside)), others: Mutex::default() };
+        Self::open_in(None, options, is_read_only, Box::new(outside))
+    }
+
+    /// Opens a store that other collectors may use, too. What is not in it yet is in the folder of `options`.
+    pub fn open_shared(
+        store: Arc<dyn Store>,
+        options: Options,
+        is_read_only: bool,
+        outside: impl Fn() -> Box<dyn Outside> + Send + Sync + 'static,
+    ) -> Result<Self> {
+        Self::open_in(Some(store), options, is_read_only, Box::new(outside))
+    }
+
+    fn open_in(
+        shared: Option<Arc<dyn Store>>,
+        options: Options,
+        is_read_only: bool,
+        outside: Outsides,
+    ) -> Result<Self> {
+        let main = Arc::new(open_one(shared.clone(), options, is_read_only, outside())?);
+        let tenants = Self { main, outside: Some(outside), shared, others: Mutex::default() };
         if let (Some(outside), false) = (&tenants.outside, is_read_only) {
-            for name in tenants.folders() {
+            for name in tenants.folders()? {
                 tenants.collector(&name, outside).map_err(|refused| {
                     flamelet_profile::Error::invalid(format!("tenant {name}: {}", refused.message))
                 })?;
@@ -53,9 +79,9 @@ impl Tenants {
         Ok(tenants)
     }
 
-    /// Takes a collector of profiles of no tenant, and refuses those of tenants: for a store that is not a folder.
+    /// Takes a collector of profiles of no tenant, and refuses those of tenants.
     pub fn none(main: Collector) -> Self {
-        Self { main: Arc::new(main), outside: None, others: Mutex::default() }
+        Self { main: Arc::new(main), outside: None, shared: None, others: Mutex::default() }
     }
 
     /// Returns the collector of the folder itself, for profiles of no tenant.
@@ -71,14 +97,11 @@ impl Tenants {
     ) -> std::result::Result<Arc<Collector>, Refused> {
         let Some(tenant) = tenant else { return Ok(self.main.clone()) };
         let Some(outside) = &self.outside else {
-            return Err(Refused::new(
-                404,
-                "this collector has no tenants, because its store is not a folder",
-            ));
+            return Err(Refused::new(404, "this collector has no tenants"));
         };
         let name = tenant.folder();
         let may_create = is_sending && !self.main.is_read_only();
-        if !may_create && !is_collected(&self.path(&name)) {
+        if !may_create && !self.exists(&name)? {
             let message = format!("there are no profiles of tenant {:?} yet", tenant.name());
             return Err(Refused::new(404, message));
         }
@@ -97,6 +120,11 @@ impl Tenants {
                 collector.maintain();
             }
         });
+    }
+
+    /// Compares the versions of all services, see [`Collector::watch`].
+    pub fn watch(&self) {
+        self.each(|collector| collector.watch(now()));
     }
 
     /// Refuses everything from now on, and makes blocks of what was accepted.
@@ -120,13 +148,33 @@ impl Tenants {
     }
 
     /// Returns the existing folders of tenants.
-    fn folders(&self) -> Vec<String> {
+    /// Returns the part of the store that a tenant has, if the store is not the folder.
+    fn part(&self, name: &str) -> Option<Arc<dyn Store>> {
+        let shared = self.shared.clone()?;
+        Some(Arc::new(Prefixed::new(shared, &format!("{TENANTS}/{}", folder_name(name)))))
+    }
+
+    /// Returns whether a tenant has sent anything.
+    fn exists(&self, name: &str) -> Result<bool> {
+        let Some(part) = self.part(name) else { return Ok(is_collected(&self.path(name))) };
+        match part.get(MARK, MAX_MARK) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the folders of the tenants that exist, also of those whose profiles are all in the log still.
+    fn folders(&self) -> Result<Vec<String>> {
         let entries =
             std::fs::read_dir(self.main.options.store.join(TENANTS)).into_iter().flatten().flatten();
-        let names = entries.filter(|entry| is_collected(&entry.path()));
-        let mut names: Vec<String> = names.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-        names.sort();
-        names
+        let entries = entries.filter(|entry| self.shared.is_some() || is_collected(&entry.path()));
+        let mut names: BTreeSet<String> =
+            entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        if let Some(shared) = &self.shared {
+            names.extend(shared.list(TENANTS)?.folders.iter().filter_map(|name| service_of(name)));
+        }
+        Ok(names.into_iter().collect())
     }
 
     /// Returns the collector of a folder, and opens it if it was not open. Others are not kept waiting meanwhile.
@@ -144,16 +192,24 @@ impl Tenants {
             return Ok(collector.clone());
         }
         let options = Options { store: self.path(name), share: SHARE, ..self.main.options.clone() };
-        let collector = Arc::new(open_one(options, self.main.is_read_only(), outside())?);
+        let part = self.part(name);
+        let collector = Arc::new(open_one(part, options, self.main.is_read_only(), outside())?);
         *open = Some(collector.clone());
         Ok(collector)
     }
 }
 
-fn open_one(options: Options, is_read_only: bool, outside: Box<dyn Outside>) -> Result<Collector> {
-    match is_read_only {
-        true => Collector::open_read_only(options, outside),
-        false => Collector::open(options, outside),
+fn open_one(
+    store: Option<Arc<dyn Store>>,
+    options: Options,
+    is_read_only: bool,
+    outside: Box<dyn Outside>,
+) -> Result<Collector> {
+    match (store, is_read_only) {
+        (None, true) => Collector::open_read_only(options, outside),
+        (None, false) => Collector::open(options, outside),
+        (Some(store), true) => Collector::open_store_read_only(store, options, outside),
+        (Some(store), false) => Collector::open_shared(store, options, outside),
     }
 }
 

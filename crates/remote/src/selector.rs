@@ -78,14 +78,23 @@ impl Selector {
 
     /// Returns whether labels match. A label that is missing counts as empty.
     pub fn matches<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
-        self.matchers.iter().all(|matcher| {
-            let value = label(&matcher.name).unwrap_or_default();
-            let holds = match &matcher.test {
-                Test::Equal(text) => text == value,
-                Test::Regex(regex) => regex.is_match(value),
-            };
-            holds != matcher.is_negated
-        })
+        self.matchers.iter().all(|matcher| matcher.holds(label(&matcher.name).unwrap_or_default()))
+    }
+
+    /// Returns whether anything may match, by each condition alone: `is_possible` gets the name of a label and a test of
+    /// its values, and returns whether there may be a value that passes.
+    pub fn may_match(&self, is_possible: impl Fn(&str, &dyn Fn(&str) -> bool) -> bool) -> bool {
+        self.matchers.iter().all(|matcher| is_possible(&matcher.name, &|value| matcher.holds(value)))
+    }
+}
+
+impl Matcher {
+    fn holds(&self, value: &str) -> bool {
+        let holds = match &self.test {
+            Test::Equal(text) => text == value,
+            Test::Regex(regex) => regex.is_match(value),
+        };
+        holds != self.is_negated
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use flamelet_report::flame::{Boxes, FlameTree, NEUTRAL, NodeId, Viewport, hue_of};
 use flamelet_report::page::{
     self, About, FlamePayload, FunctionRow, FunctionsPayload, Judged, call_graph, heatmap, labels, lanes,
+    task_lanes,
 };
 use flamelet_report::profile::{Profile, filter};
 use serde::Serialize;
@@ -252,9 +253,10 @@ pub(crate) fn graph(cache: &Cache, query: &Query) -> Answer {
     json(&call_graph(&shaped.profile, &shaped.frames, &weighed.weights, GRAPH_NODES, is_folded))
 }
 
-/// Answers with a lane for each thread.
+/// Answers with a lane for each thread or task.
 pub(crate) fn timeline(cache: &Cache, query: &Query) -> Answer {
     let (shaped, weighed) = cache.weighed(query)?;
+    let lanes = if query.by_task { task_lanes } else { lanes };
     let lanes = lanes(&shaped.profile, &shaped.frames, weighed.sample_type, query.buckets);
     json(&lanes.ok_or_else(|| Error::not_found("this profile has no sample times"))?)
 }
@@ -322,10 +324,24 @@ pub(crate) fn course(cache: &Cache, query: &Query) -> Answer {
     json(&cache.source.course(&query.service, query.buckets)?)
 }
 
+/// Answers with the labels that can be selected in the past of a service.
+pub(crate) fn past_labels(cache: &Cache, query: &Query) -> Answer {
+    json(&cache.source.labels(&query.service)?)
+}
+
 /// Adds a time range of the past to the profiles to choose from.
 pub(crate) fn range(cache: &Cache, query: &Query) -> Answer {
     let (Some(from), Some(to)) = (query.from, query.to) else {
         return Err(Error::invalid("a time range needs from and to, in milliseconds since 1970"));
     };
-    json(&cache.source.add_range(&RangeId { from, to, service: query.service.clone() })?)
+    let select = match query.select.trim() {
+        "" | "{}" => String::new(),
+        select if select.starts_with('{') => select.to_owned(),
+        select => format!("{{{select}}}"),
+    };
+    let range = RangeId { from, to, select, service: query.service.clone() };
+    match RangeId::parse(&range.to_string()) {
+        Some(read) if read == range => json(&cache.source.add_range(&range)?),
+        _ => Err(Error::invalid("the label selector has no closing brace or quote")),
+    }
 }

@@ -52,7 +52,7 @@ pub use cancel::CancelToken;
 pub use code::{CodeOptions, Disassemble};
 pub use flamelet_report::profile::{Error, ErrorKind, Result};
 pub use memory::Memory;
-pub use past::{Course, Past};
+pub use past::{Course, LabelValues, Past};
 pub use requests::{RequestTimes, Requests, RouteRequests};
 pub use routes::{router, router_within};
 pub use server::{ServeOptions, Server};

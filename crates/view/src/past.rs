@@ -38,6 +38,15 @@ impl Course {
     }
 }
 
+/// A label that can be selected.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LabelValues {
+    /// The label.
+    pub name: String,
+    /// Its values.
+    pub values: Vec<String>,
+}
+
 /// Reads the past. The viewer has neither a store nor an HTTP client; its caller provides them.
 pub trait Past: Send + Sync {
     /// Returns the whole course, in about this many parts.
@@ -45,6 +54,20 @@ pub trait Past: Send + Sync {
 
     /// Returns the profile between two moments, in milliseconds since 1970.
     fn range(&self, from: i64, to: i64) -> Result<Taken, Error>;
+
+    /// Returns the profile between two moments of the series that a label selector matches, such as `{version="2"}`; an empty
+    /// one matches all.
+    fn selected(&self, from: i64, to: i64, select: &str) -> Result<Taken, Error> {
+        match select {
+            "" => self.range(from, to),
+            _ => Err(Error::invalid("labels cannot be selected in this history")),
+        }
+    }
+
+    /// Returns the labels that can be selected; none if that is not possible.
+    fn labels(&self) -> Result<Vec<LabelValues>, Error> {
+        Ok(Vec::new())
+    }
 
     /// Returns the services to choose from; none if the past has one service.
     fn services(&self) -> Result<Vec<String>, Error> {
@@ -58,12 +81,14 @@ pub trait Past: Send + Sync {
     }
 }
 
-/// The id of a profile that is a range of the past: `range:FROM-TO`, in milliseconds since 1970, or
-/// `range:FROM-TO:SERVICE`. It says what to read, so a link with it works for anyone who sees the same past.
+/// The id of a profile that is a range of the past: `range:FROM-TO`, in milliseconds since 1970, then perhaps a label selector in
+/// braces, then perhaps `:SERVICE`. It says what to read, so a link with it works for anyone who sees the same past.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RangeId {
     pub(crate) from: i64,
     pub(crate) to: i64,
+    /// Empty if all series are read; else in braces.
+    pub(crate) select: String,
     /// Empty if the past has one service.
     pub(crate) service: String,
 }
@@ -72,17 +97,40 @@ impl RangeId {
     /// Reads an id; `None` if it is one of another kind.
     pub(crate) fn parse(id: &str) -> Option<Self> {
         let rest = id.strip_prefix("range:")?;
-        let (span, service) = rest.split_once(':').unwrap_or((rest, ""));
-        let (from, to) = span.split_once('-')?;
-        Some(Self { from: from.parse().ok()?, to: to.parse().ok()?, service: service.to_owned() })
+        let end = rest.find([':', '{']).unwrap_or(rest.len());
+        let (from, to) = rest[..end].split_once('-')?;
+        let rest = &rest[end..];
+        let (select, rest) = rest.split_at(selector_length(rest)?);
+        let service = if rest.is_empty() { "" } else { rest.strip_prefix(':')? };
+        let (select, service) = (select.to_owned(), service.to_owned());
+        Some(Self { from: from.parse().ok()?, to: to.parse().ok()?, select, service })
     }
+}
+
+/// Returns the length of the selector in braces that a text begins with, 0 if it begins with none.
+fn selector_length(text: &str) -> Option<usize> {
+    if !text.starts_with('{') {
+        return Some(0);
+    }
+    let (mut quote, mut is_escaped) = (None, false);
+    for (at, character) in text.char_indices() {
+        match quote {
+            Some(_) if is_escaped => is_escaped = false,
+            Some('"') if character == '\\' => is_escaped = true,
+            Some(open) if character == open => quote = None,
+            None if matches!(character, '"' | '`') => quote = Some(character),
+            None if character == '}' => return Some(at + 1),
+            _ => {}
+        }
+    }
+    None
 }
 
 impl std::fmt::Display for RangeId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { from, to, service } = self;
+        let Self { from, to, select, service } = self;
         let separator = if service.is_empty() { "" } else { ":" };
-        write!(f, "range:{from}-{to}{separator}{service}")
+        write!(f, "range:{from}-{to}{select}{separator}{service}")
     }
 }
 
@@ -92,13 +140,32 @@ mod tests {
 
     #[test]
     fn ids_of_ranges_are_read_as_they_are_written() {
-        for (id, from, to, service) in
-            [("range:5-10", 5, 10, ""), ("range:5-10:a:b/c", 5, 10, "a:b/c"), ("range:5-10:-1", 5, 10, "-1")]
-        {
+        for (id, select, service) in [
+            ("range:5-10", "", ""),
+            ("range:5-10:a:b/c", "", "a:b/c"),
+            ("range:5-10:-1", "", "-1"),
+            ("range:5-10:a{b}", "", "a{b}"),
+            ("range:5-10{version=\"2\"}", "{version=\"2\"}", ""),
+            ("range:5-10{version=\"2\"}:a{b}", "{version=\"2\"}", "a{b}"),
+            ("range:5-10{a=\"}\\\"}:\", b=`}\\`}:c", "{a=\"}\\\"}:\", b=`}\\`}", "c"),
+        ] {
             let read = RangeId::parse(id).expect(id);
-            assert_eq!((read.from, read.to, &*read.service, &*read.to_string()), (from, to, service, id));
+            assert_eq!((read.from, read.to, &*read.select, &*read.service), (5, 10, select, service));
+            assert_eq!(read.to_string(), id);
         }
-        for id in ["", "3", "range", "range:", "range:5", "range:x-1", "range:-5-10", "a/range:5-10"] {
+        for id in [
+            "",
+            "3",
+            "range",
+            "range:",
+            "range:5",
+            "range:x-1",
+            "range:-5-10",
+            "a/range:5-10",
+            "range:5-10{a",
+            "range:5-10{a=\"}",
+            "range:5-10{}a",
+        ] {
             assert_eq!(RangeId::parse(id), None, "{id}");
         }
     }

@@ -46,12 +46,16 @@ pub(crate) struct Query {
     pub(crate) search: String,
     pub(crate) sort: String,
     pub(crate) buckets: usize,
+    /// A lane for each task instead of each thread.
+    pub(crate) by_task: bool,
     pub(crate) seconds: u32,
     /// What to take of a live service.
     pub(crate) wanted: LiveView,
     /// A time range of the past, in milliseconds since 1970.
     pub(crate) from: Option<i64>,
     pub(crate) to: Option<i64>,
+    /// Which series of the past, by their labels; empty for all.
+    pub(crate) select: String,
     /// Whose past; empty for the service that is shown first.
     pub(crate) service: String,
 }
@@ -91,8 +95,10 @@ impl Query {
             "heap" => self.wanted = LiveView::Heap(heap_view(value)?),
             "wait" => self.wanted = LiveView::Wait(wait_kind(value)?),
             "s" => self.service = value.to_owned(),
+            "sel" => self.select = value.to_owned(),
             "from" => self.from = Some(number(key, value)?),
             "to" => self.to = Some(number(key, value)?),
+            "lanes" => self.by_task = value == "task",
             "buckets" => self.buckets = number(key, value)?,
             "seconds" => self.seconds = seconds(value)?,
             _ => {}

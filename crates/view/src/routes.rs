@@ -43,7 +43,7 @@ pub fn router_within(source: Source) -> (Router, Memory) {
 }
 
 pub(crate) fn router_of(cache: Arc<Cache>) -> Router {
-    let questions: [(&str, Question); 16] = [
+    let questions: [(&str, Question); 17] = [
         ("/api/open", answers::open),
         ("/api/judged", answers::judged),
         ("/api/flame", answers::flame),
@@ -59,6 +59,7 @@ pub(crate) fn router_of(cache: Arc<Cache>) -> Router {
         ("/api/heap", answers::heap),
         ("/api/code", answers::code),
         ("/api/course", answers::course),
+        ("/api/labels", answers::past_labels),
         ("/api/requests", answers::requests),
     ];
     let mut router = Router::new()

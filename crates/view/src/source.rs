@@ -12,7 +12,7 @@ use crate::cancel::CancelToken;
 use crate::code::CodeOptions;
 use crate::folder;
 use crate::lock::lock;
-use crate::past::{Course, Past, RangeId};
+use crate::past::{Course, LabelValues, Past, RangeId};
 use crate::requests::Requests;
 use crate::taken::Taken;
 
@@ -31,11 +31,13 @@ pub enum WaitKind {
     Await,
     /// Which tasks hold up the executor.
     Blocked,
+    /// Where all threads are, over some time.
+    Wall,
 }
 
 impl WaitKind {
     /// All kinds, in the order in which the page offers them.
-    pub const ALL: [Self; 4] = [Self::Await, Self::Block, Self::Mutex, Self::Blocked];
+    pub const ALL: [Self; 5] = [Self::Await, Self::Block, Self::Mutex, Self::Blocked, Self::Wall];
 
     /// Returns the name of the endpoint.
     pub fn endpoint(self) -> &'static str {
@@ -44,6 +46,7 @@ impl WaitKind {
             Self::Mutex => "mutex",
             Self::Await => "await",
             Self::Blocked => "blocked",
+            Self::Wall => "wall",
         }
     }
 }
@@ -83,9 +86,10 @@ pub trait Take: Send + Sync {
         Err(Error::unreadable("this service does not count requests"))
     }
 
-    /// Takes a profile of waiting, since the start of the service.
-    fn take_wait(&self, kind: WaitKind, cancel: &CancelToken) -> Result<Taken, Error> {
-        let _ = (kind, cancel);
+    /// Takes a profile of waiting, since the start of the service; the wall clock is watched for this many seconds, unless it is
+    /// cancelled first.
+    fn take_wait(&self, kind: WaitKind, seconds: u32, cancel: &CancelToken) -> Result<Taken, Error> {
+        let _ = (kind, seconds, cancel);
         Err(Error::unreadable("this service has no profiles of waiting"))
     }
 }
@@ -291,13 +295,19 @@ impl Source {
         self.with_past_of(service, |past| past.course(parts))
     }
 
+    /// Returns the labels that can be selected in the past of a service.
+    pub(crate) fn labels(&self, service: &str) -> Result<Vec<LabelValues>, Error> {
+        self.with_past_of(service, |past| past.labels())
+    }
+
     /// Adds a range of the past to the profiles in memory, unless it is there.
     pub(crate) fn add_range(&self, range: &RangeId) -> Result<ProfileEntry, Error> {
         let id = range.to_string();
         if let Some(known) = self.look_at(&id, Shelved::entry) {
             return Ok(known);
         }
-        let taken = self.with_past_of(&range.service, |past| past.range(range.from, range.to))?;
+        let read = |past: &dyn Past| past.selected(range.from, range.to, &range.select);
+        let taken = self.with_past_of(&range.service, read)?;
         self.shelve(taken, Some(id))
     }
 
@@ -414,7 +424,7 @@ impl Source {
         let taken = match wanted {
             LiveView::Cpu => take.take(seconds, cancel),
             LiveView::Heap(view) => take.take_heap(view, seconds, cancel),
-            LiveView::Wait(kind) => take.take_wait(kind, cancel),
+            LiveView::Wait(kind) => take.take_wait(kind, seconds, cancel),
         }?;
         self.shelve(taken, None)
     }

@@ -180,7 +180,7 @@ fn a_bucket_that_cannot_be_used_is_refused_with_one_line() {
         (&*nobody, &["collect", "--store", "s3:///x"], "write it as s3://BUCKET/PREFIX"),
         (&*nobody, &["collect", "--store", "ftp://x/y"], "write it as s3://BUCKET/PREFIX"),
         (&*nobody, &["collect", "--store", "/tmp", "--log", "/tmp"], "--log is for a bucket"),
-        (&*nobody, &["collect", "--store", STORE, "--token-file", tokens], "tenants need a folder"),
+        (&*nobody, &["collect", "--store", STORE, "--token-file", tokens], "s3://profiles/fleet/eu"),
     ] {
         let answer = answer(with_bucket(endpoint, home.path()).args(arguments));
         assert!(

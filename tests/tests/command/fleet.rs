@@ -101,6 +101,152 @@ fn a_deploy_that_is_slower_is_found_and_services_have_their_cores() {
     collector.end();
 }
 
+/// The own CPU time of `shop::slow` in a version, in seconds.
+fn slow_seconds(slow: i64) -> f64 {
+    (0..12).map(|minute| (slow + minute % 3) as f64 * 0.01).sum()
+}
+
+fn get(collector: &Collector, path: &str) -> Value {
+    let (status, body) = collector.send(&format!("GET {path} HTTP/1.1"), b"");
+    assert_eq!(status, 200, "{path}: {}", String::from_utf8_lossy(&body));
+    json(&body)
+}
+
+fn is_near(value: &Value, wanted: f64) -> bool {
+    value.as_f64().is_some_and(|value| (value - wanted).abs() < 1e-6 * wanted.abs().max(1.0))
+}
+
+#[test]
+fn a_fleet_is_asked_over_http_also_where_it_is_only_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = folder.path().join("store");
+    let writing = Collector::start(&store, &["--price", "0.5"]);
+    let from = now() - 3000 * SECOND;
+    deploy(&writing, "checkout", "1", from, 1000);
+    deploy(&writing, "checkout", "2", from + 1200 * SECOND, 1200);
+    deploy(&writing, "cart", "1", from, 1000);
+    let reading = Collector::start(&store, &["--read-only", "--price", "0.5"]);
+    for collector in [&writing, &reading] {
+        let answer = get(collector, "/api/services?from=-2h&parts=30");
+        let names: Vec<&Value> = answer["services"].as_array().expect("a list").iter().collect();
+        assert_eq!((&names[0]["service"], &names[1]["service"]), (&"checkout".into(), &"cart".into()));
+        let wanted = 12.0 * 100.0 + slow_seconds(1000);
+        assert!(is_near(&names[1]["cpu_seconds"], wanted), "{answer}");
+        let values: Vec<i64> =
+            names[1]["values"].as_array().expect("a list").iter().filter_map(Value::as_i64).collect();
+        assert_eq!((values.len(), values.iter().sum::<i64>()), (30, (wanted * 1e9).round() as i64));
+        let only = get(collector, "/api/services?from=-2h&select=%7Bversion%3D%222%22%7D");
+        assert!(is_near(&only["services"][0]["cpu_seconds"], 1200.0 + slow_seconds(1200)), "{only}");
+        assert_eq!(only["services"][1]["cpu_seconds"], 0.0, "{only}");
+
+        let labels = get(collector, "/api/labels?service=checkout");
+        assert_eq!(labels["labels"]["version"], serde_json::json!(["1", "2"]), "{labels}");
+
+        let top = get(collector, "/api/top?from=-2h&rows=500");
+        let row = |name: &str| {
+            let rows = top["groups"].as_array().expect("a list");
+            rows.iter().find(|row| row["name"] == name).cloned().unwrap_or_default()
+        };
+        let slow = row("shop::slow");
+        let wanted = 2.0 * slow_seconds(1000) + slow_seconds(1200);
+        assert_eq!(
+            (&top["by"], &slow["services"], &slow["owner"]),
+            (&"function".into(), &2.into(), &"yours".into())
+        );
+        assert!(is_near(&slow["cpu_seconds"], wanted), "{slow}");
+        let cores = slow["cores"].as_f64().expect("a number");
+        assert!(is_near(&slow["cost_per_month"], cores * 0.5 * 730.0), "{slow}");
+        let dearer = get(collector, "/api/top?from=-2h&by=crate&price=1");
+        assert_eq!(
+            (&dearer["by"], &dearer["groups"][0]["name"]),
+            (&"crate".into(), &"shop".into()),
+            "{dearer}"
+        );
+        assert!(is_near(&dearer["cost_per_month"], dearer["cores"].as_f64().expect("a number") * 730.0));
+
+        let versions = "/api/diff?service=checkout&from=-2h&label=version&base=1&new=2";
+        let diff = get(collector, versions);
+        let row = diff["rows"].as_array().expect("a list").iter().find(|row| row["name"] == "shop::slow");
+        let row = row.expect("it is listed");
+        let nanos = |slow: i64| Value::from((slow_seconds(slow) * 1e9).round() as i64);
+        assert_eq!((&row["base_flat"], &row["new_flat"]), (&nanos(1000), &nanos(1200)), "{row}");
+        assert_eq!(diff["new"]["select"], "{version=\"2\"}", "{diff}");
+        // The same two as ranges: each version has its own time.
+        let moment = |seconds: i64| flamelet_profile::moment::format(from + seconds * SECOND);
+        let ranges = format!(
+            "/api/diff?service=checkout&base_from={}&base_to={}&from={}&rows=3",
+            moment(-1),
+            moment(1100),
+            moment(1100)
+        );
+        let diff = get(collector, &ranges);
+        assert_eq!(diff["rows"].as_array().map(Vec::len), Some(3), "{diff}");
+        assert_eq!(
+            (&diff["base_total"], &diff["unit"]),
+            (&Value::from(1_320_120_000_000i64), &"nanoseconds".into())
+        );
+
+        for (path, status, words) in [
+            ("/api/top?form=-1h", 400, "unknown parameter \"form\"; there are by,"),
+            ("/api/top?by=colour", 400, "unknown grouping \"colour\""),
+            ("/api/top?price=-1", 400, "price must be a number"),
+            ("/api/top?rows=0", 400, "rows must be a number from 1"),
+            ("/api/services?select=%7Bx", 400, "closing brace"),
+            ("/api/services?from=-1h&to=-2h", 400, "the range is empty"),
+            ("/api/diff", 400, "say which service"),
+            ("/api/diff?service=checkout&label=version&base=1", 400, "belong together"),
+            ("/api/diff?service=nobody", 404, "there is no profile process_cpu of nobody"),
+            ("/api/", 404, "not served"),
+            ("/ingest", 405, "POST"),
+        ] {
+            let (found, body) = collector.send(&format!("GET {path} HTTP/1.1"), b"");
+            let line = String::from_utf8_lossy(&body).into_owned();
+            assert!(found == status && line.contains(words), "{path}: {found} {line}");
+        }
+        assert_eq!(collector.send("POST /api/top HTTP/1.1", b"").0, 405);
+    }
+    reading.end();
+    writing.end();
+}
+
+#[test]
+fn a_watch_runs_by_itself_and_has_metrics() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = folder.path().join("store");
+    let collector = Collector::start(&store, &["--flush", "1s"]);
+    let from = now() - 3000 * SECOND;
+    deploy(&collector, "checkout", "1", from, 1000);
+    deploy(&collector, "checkout", "2", from + 1200 * SECOND, 1200);
+    deploy(&collector, "cart%22", "1", from, 1000);
+    deploy(&collector, "cart%22", "2", from + 1200 * SECOND, 1000);
+    assert_eq!(collector.send("GET /api/watch HTTP/1.1", b"").0, 404, "nobody asked for it");
+    collector.end();
+    let watching = Collector::start(&store, &["--read-only", "--watch", "1h"]);
+    let answer = loop {
+        let answer = get(&watching, "/api/watch");
+        if answer["runs"] != 0 {
+            break answer;
+        }
+        std::thread::yield_now();
+    };
+    assert_eq!((&answer["every_seconds"], &answer["failures"]), (&3600.into(), &0.into()), "{answer}");
+    assert_eq!((&answer["error"], &answer["regressed"]), (&Value::Null, &true.into()), "{answer}");
+    let slower = &answer["services"][1]["deploys"][0]["slower"][0]["function"];
+    assert_eq!(slower, "shop::slow", "{answer}");
+    let (_, metrics) = watching.send("GET /metrics HTTP/1.1", b"");
+    let metrics = String::from_utf8_lossy(&metrics).into_owned();
+    for line in [
+        "flamelet_collect_watch_runs_total 1",
+        "flamelet_collect_watch_failures_total 0",
+        "flamelet_collect_slower_functions{service_name=\"cart\\\"\"} 0",
+    ] {
+        assert!(metrics.lines().any(|found| found == line), "{line}: {metrics}");
+    }
+    let line = metrics.lines().find(|line| line.contains("{service_name=\"checkout\"}")).expect("its line");
+    assert!(!line.ends_with(" 0"), "{line}");
+    watching.end();
+}
+
 #[test]
 fn a_browser_gets_the_services_and_others_a_list() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,7 +1,9 @@
 //! What a question is about.
 
 use flamelet_profile::{Budget, Limits, Result};
+use flamelet_remote::selector::Selector;
 
+use crate::query::Query;
 use crate::reader::Reader;
 
 /// The profiles that questions are about.
@@ -12,6 +14,8 @@ pub(super) const CPU: &str = "process_cpu";
 pub struct Asked<'a> {
     /// The service; all if it is `None`.
     pub service: Option<&'a str>,
+    /// Which series of them; all if it is `None`.
+    pub select: Option<&'a Selector>,
     /// From when, in nanoseconds since 1970.
     pub from: i64,
     /// Until when.
@@ -20,7 +24,12 @@ pub struct Asked<'a> {
     pub limits: Limits,
 }
 
-impl Asked<'_> {
+impl<'a> Asked<'a> {
+    /// Returns what to read of a service.
+    pub(super) fn query(&self, service: &'a str) -> Query<'a> {
+        Query { select: self.select, ..Query::new(service, CPU, self.from, self.to) }
+    }
+
     /// Returns the names of the services.
     pub(super) fn services(&self, reader: &Reader) -> Result<Vec<String>> {
         match self.service {

@@ -10,7 +10,6 @@ use super::asked::{Asked, CPU};
 use super::compare::{Deploy, Side, WINDOWS, deploys};
 use super::versions::{Version, Versions};
 use crate::merge::{Merge, RowPlacement};
-use crate::query::Query;
 use crate::reader::Reader;
 
 /// Only the last versions of a service are compared.
@@ -72,6 +71,7 @@ pub fn changes(
         if versions.len() > 1
             && let Some((mut profile, left_out)) = parted(reader, asked, &service, &versions)?
         {
+            reader.add_names(&mut profile);
             add_names(&mut profile);
             let sides: Vec<Side> = versions
                 .iter()
@@ -116,10 +116,6 @@ impl SeenSpan {
     }
 }
 
-fn query<'a>(asked: &Asked<'_>, service: &'a str) -> Query<'a> {
-    Query::new(service, CPU, asked.from, asked.to)
-}
-
 /// Returns the versions of a service, by when they were first seen.
 fn versions(
     reader: &Reader,
@@ -127,13 +123,13 @@ fn versions(
     service: &str,
     notes: &mut Vec<String>,
 ) -> Result<Vec<(Version, SeenSpan)>> {
-    let (query, budget) = (query(asked, service), Budget::new(asked.limits));
+    let (query, budget) = (asked.query(service), Budget::new(asked.limits));
     let mut seen: BTreeMap<Version, SeenSpan> = BTreeMap::new();
     let mut parts = reader.parts(&query, &budget)?;
     parts.each(&query, &budget, |tables| {
         budget.work(tables.samples.len())?;
         let versions = Versions::of(tables);
-        let series = tables.series.iter().filter(|(_, series)| series.name == CPU);
+        let series = tables.series.iter().filter(|(_, series)| query.wants(series, None, None));
         let series: HashSet<u128> = series.map(|(hash, _)| *hash).collect();
         for (number, row) in tables.samples.iter().enumerate().filter(|(_, row)| query.wants_time(row.time)) {
             // The rows of one profile come together.
@@ -173,7 +169,7 @@ fn parted(
     service: &str,
     versions: &[(Version, SeenSpan)],
 ) -> Result<Option<(Profile, Vec<String>)>> {
-    let (query, budget) = (query(asked, service), Budget::new(asked.limits));
+    let (query, budget) = (asked.query(service), Budget::new(asked.limits));
     let mut parts = reader.parts(&query, &budget)?;
     let measured = parts.measured();
     let Some(measures) = measured.get(CPU) else { return Ok(None) };

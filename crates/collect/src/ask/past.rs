@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use flamelet_profile::{Budget, Error, Limits, Profile, Result, moment};
-use flamelet_view::{Course, Past, Taken};
+use flamelet_remote::selector::Selector;
+use flamelet_view::{Course, LabelValues, Past, Taken};
 
 use super::asked::CPU;
 use crate::query::Query;
 use crate::reader::Reader;
-use crate::series::profile_name;
+use crate::series::{Series, profile_name};
 
 const MILLISECOND: i64 = 1_000_000;
 
@@ -64,23 +65,35 @@ impl FleetPast {
 
 impl Past for FleetPast {
     fn course(&self, parts: usize) -> Result<Course> {
-        let query = (i64::MIN, i64::MAX);
-        course(&self.reader, &self.shown_service()?, query, parts, self.limits)
+        let service = self.shown_service()?;
+        course(&self.reader, &Query::new(&service, CPU, i64::MIN, i64::MAX), parts, self.limits)
     }
 
     fn range(&self, from: i64, to: i64) -> Result<Taken> {
-        let service = self.shown_service()?;
+        self.selected(from, to, "")
+    }
+
+    fn selected(&self, from: i64, to: i64, select: &str) -> Result<Taken> {
+        let (service, selector) = (self.shown_service()?, Selector::parse(select)?);
         let nanos = |milliseconds: i64| milliseconds.saturating_mul(MILLISECOND);
-        let query = Query::new(&service, &self.profile, nanos(from), nanos(to));
+        let all = Query::new(&service, &self.profile, nanos(from), nanos(to));
+        let query = Query { select: Some(&selector), ..all };
         let (profile, notes) = self.reader.profile(&query, &Budget::new(self.limits))?;
         let shown = |time: i64| moment::format(nanos(time / 1000 * 1000));
-        let name = format!("{service}, {} to {}", shown(from), shown(to));
+        let name = format!("{service}{select}, {} to {}", shown(from), shown(to));
         let mut profile = profile
             .ok_or_else(|| Error::not_found(format!("{name}: there is no {} profile", self.profile)))?;
         (self.add_names)(&mut profile);
         notes.iter().for_each(|note| profile.add_comment(note));
         let name = if notes.is_empty() { name } else { format!("{name} (incomplete: {})", notes.join("; ")) };
         Ok(Taken { name, profile })
+    }
+
+    fn labels(&self) -> Result<Vec<LabelValues>> {
+        let service = self.shown_service()?;
+        let query = Query::new(&service, "", i64::MIN, i64::MAX);
+        let found = self.reader.labels(&query, &Budget::new(self.limits))?.into_iter();
+        Ok(found.map(|(name, values)| LabelValues { name, values: values.into_iter().collect() }).collect())
     }
 
     fn services(&self) -> Result<Vec<String>> {
@@ -93,42 +106,50 @@ impl Past for FleetPast {
     }
 }
 
-/// Returns the CPU time that a service used over a range, in this number of parts. The range is in nanoseconds since 1970, and
-/// cut to where there are profiles.
-fn course(reader: &Reader, service: &str, range: (i64, i64), parts: usize, limits: Limits) -> Result<Course> {
-    let (points, end) = points(reader, service, range, limits)?;
+/// Parts that are at least so long can be made of the totals of minutes: a profile is at most a minute off.
+const LONG_PART: i64 = 120_000_000_000;
+
+/// Returns the CPU time that was used over the range of a query, cut to where there are profiles, in this number of parts.
+fn course(reader: &Reader, query: &Query<'_>, parts: usize, limits: Limits) -> Result<Course> {
+    let (points, end) = points(reader, query, parts, limits)?;
     let Some((&first, _)) = points.first_key_value() else { return Ok(Course::default()) };
     let last = points.last_key_value().map_or(first, |(&last, _)| last);
     Ok(Course::new((first, end.max(last.saturating_add(1))), parts, points))
 }
 
-/// Like [`course`], of the whole range.
-pub(crate) fn course_within(
+/// Like [`course`], of the whole range of a query.
+pub(super) fn course_within(
     reader: &Reader,
-    service: &str,
-    range: (i64, i64),
+    query: &Query<'_>,
     parts: usize,
     limits: Limits,
 ) -> Result<Course> {
-    let (points, _) = points(reader, service, range, limits)?;
-    Ok(Course::new((range.0.div_euclid(MILLISECOND), range.1.div_euclid(MILLISECOND)), parts, points))
+    let (points, _) = points(reader, query, parts, limits)?;
+    let span = (query.from.div_euclid(MILLISECOND), query.to.div_euclid(MILLISECOND));
+    Ok(Course::new(span, parts, points))
 }
 
-/// Returns the CPU time of each moment, and when the last profile ends; times are in milliseconds since 1970.
+/// Returns the CPU time of each moment, as exact as so many parts need it, and when the last profile ends; times are in
+/// milliseconds since 1970.
 fn points(
     reader: &Reader,
-    service: &str,
-    (from, to): (i64, i64),
+    query: &Query<'_>,
+    parts: usize,
     limits: Limits,
 ) -> Result<(BTreeMap<i64, i64>, i64)> {
-    let (query, budget) = (Query::new(service, CPU, from, to), Budget::new(limits));
+    let budget = Budget::new(limits);
     let mut points: BTreeMap<i64, i64> = BTreeMap::new();
     let mut end = i64::MIN;
-    reader.parts(&query, &budget)?.each(&query, &budget, |tables| {
-        budget.work(tables.samples.len())?;
-        let series = tables.series.iter().filter(|(_, series)| series.name == CPU && series.kind == "cpu");
+    let mut found = reader.parts(query, &budget)?;
+    let Some((first, last)) = found.extent() else { return Ok((points, end)) };
+    let length = last.min(query.to).saturating_sub(first.max(query.from));
+    let is_by_minute = length / i64::try_from(parts.max(1)).unwrap_or(i64::MAX) >= LONG_PART;
+    found.each_total(query, &budget, is_by_minute, |series, rows| {
+        budget.work(rows.len())?;
+        let is_wanted = |series: &Series| series.kind == "cpu" && query.wants(series, None, None);
+        let series = series.iter().filter(|(_, series)| is_wanted(series));
         let series: std::collections::HashSet<u128> = series.map(|(hash, _)| *hash).collect();
-        for row in &tables.samples {
+        for row in rows {
             if !query.wants_time(row.time) || !series.contains(&row.series) {
                 continue;
             }
@@ -138,7 +159,7 @@ fn points(
             }
             let sum = points.entry(time).or_default();
             *sum = sum.saturating_add(row.value);
-            end = end.max(row.time.saturating_add(row.duration.max(0)).div_euclid(MILLISECOND));
+            end = end.max(row.time.saturating_add(row.duration).div_euclid(MILLISECOND));
         }
         Ok(())
     })?;

@@ -7,8 +7,7 @@ use flamelet_report::by::{Grouping, by};
 use flamelet_report::{Owners, Report};
 use serde::Serialize;
 
-use super::asked::{Asked, CPU};
-use crate::query::Query;
+use super::asked::Asked;
 use crate::reader::Reader;
 
 /// The hours of a month: 365 days, in twelve parts.
@@ -30,7 +29,7 @@ pub struct Usage {
     pub cost_per_month: Option<f64>,
     /// The services, the largest first.
     pub services: Vec<ServiceUsage>,
-    /// What groups consist of: `crate`, ….
+    /// What groups consist of: `function`, `crate`, ….
     pub by: Option<&'static str>,
     /// Groups across all services, the largest first.
     pub groups: Vec<GroupUsage>,
@@ -60,7 +59,7 @@ pub struct ServiceUsage {
 /// What a group uses in all services together.
 #[derive(Clone, Debug, Serialize)]
 pub struct GroupUsage {
-    /// The crate, or what it is grouped by.
+    /// The function, the crate, or what it is grouped by.
     pub name: String,
     /// Whose code it is.
     pub owner: &'static str,
@@ -76,11 +75,41 @@ pub struct GroupUsage {
     pub services: usize,
 }
 
+/// What is summed up across all services.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UsageBy {
+    /// Functions, each without what it calls.
+    Function,
+    /// What `flamelet top --by` sums up by.
+    Group(Grouping),
+}
+
+impl UsageBy {
+    const FUNCTION: &str = "function";
+
+    /// Reads a name: `function`, `crate`, ….
+    pub(crate) fn parse(text: &str) -> Result<Self> {
+        if text == Self::FUNCTION {
+            return Ok(Self::Function);
+        }
+        text.parse().map(Self::Group).map_err(|why: String| Error::invalid(format!("{why}, function")))
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Function => Self::FUNCTION,
+            Self::Group(wanted) => {
+                Grouping::ALL.iter().find(|(_, known)| *known == wanted).map_or("", |(name, _)| *name)
+            }
+        }
+    }
+}
+
 /// How to sum up.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UsageOptions {
     /// Also sum up by this across all services.
-    pub grouping: Option<Grouping>,
+    pub by: Option<UsageBy>,
     /// What a core costs in an hour.
     pub price: Option<f64>,
 }
@@ -95,8 +124,7 @@ pub fn usage<E: From<Error>>(
 ) -> std::result::Result<Usage, E> {
     let mut sums = UsageSums::default();
     for service in asked.services(reader)? {
-        let query = Query::new(&service, CPU, asked.from, asked.to);
-        let (profile, notes) = reader.profile(&query, &Budget::new(asked.limits))?;
+        let (profile, notes) = reader.profile(&asked.query(&service), &Budget::new(asked.limits))?;
         sums.notes.extend(notes);
         let Some(profile) = profile else { continue };
         sums.see(&profile);
@@ -149,18 +177,25 @@ impl UsageSums {
             function: first.map(|row| row.name.clone()),
             function_share: first.map_or(0.0, |row| row.flat as f64 / total.max(1) as f64),
         });
-        let groups = options.grouping.map(|grouping| by(report, grouping, owners));
-        for row in groups.into_iter().flat_map(|groups| groups.rows).filter(|row| row.flat != 0) {
-            let group = self.groups.entry(row.name.clone()).or_insert_with(|| GroupUsage {
-                name: row.name,
-                owner: row.owner,
+        let groups: Vec<(String, &'static str, i64)> = match options.by {
+            None => Vec::new(),
+            Some(UsageBy::Function) => functions(report, owners),
+            Some(UsageBy::Group(grouping)) => {
+                let rows = by(report, grouping, owners).rows.into_iter();
+                rows.map(|row| (row.name, row.owner, row.flat)).collect()
+            }
+        };
+        for (name, owner, value) in groups.into_iter().filter(|(_, _, value)| *value != 0) {
+            let group = self.groups.entry(name.clone()).or_insert_with(|| GroupUsage {
+                name,
+                owner,
                 cpu_seconds: 0.0,
                 cores: 0.0,
                 share: 0.0,
                 cost_per_month: None,
                 services: 0,
             });
-            group.cpu_seconds += seconds(row.flat);
+            group.cpu_seconds += seconds(value);
             group.services += 1;
         }
         Ok(())
@@ -186,10 +221,29 @@ impl UsageSums {
         services
             .sort_by(|a, b| b.cpu_seconds.total_cmp(&a.cpu_seconds).then_with(|| a.service.cmp(&b.service)));
         groups.sort_by(|a, b| b.cpu_seconds.total_cmp(&a.cpu_seconds).then_with(|| a.name.cmp(&b.name)));
-        let by = options.grouping.and_then(|wanted| {
-            Grouping::ALL.iter().find(|(_, known)| *known == wanted).map(|(name, _)| *name)
-        });
+        let by = options.by.map(UsageBy::name);
         let cores = cores(all);
         Usage { from, to, cores, cost_per_month: cost(cores), services, by, groups, notes: self.notes }
     }
+}
+
+/// Returns the functions of a profile with their owners and their own cost; code without a name counts for its file.
+fn functions(report: &Report, owners: &Owners) -> Vec<(String, &'static str, i64)> {
+    let profile = report.profile();
+    let mut sums: HashMap<&str, (&'static str, i64)> = HashMap::new();
+    for sample in profile.samples() {
+        let Some(&leaf) = profile.stack(sample.stack).first() else { continue };
+        let function = profile.lines(leaf).iter().find_map(|line| line.function);
+        let (name, owner) = match function {
+            Some(id) => (profile.string(profile.function(id).name), owners.of_function(id)),
+            None => {
+                let mapping = profile.location(leaf).mapping;
+                let file = mapping.map_or("", |id| profile.string(profile.mapping(id).filename));
+                (if file.is_empty() { "unknown" } else { file }, owners.of_mapping(mapping))
+            }
+        };
+        let sum = sums.entry(name).or_insert((owner.kind(), 0));
+        sum.1 = sum.1.saturating_add(sample.values[report.value_index()]);
+    }
+    sums.into_iter().map(|(name, (owner, value))| (name.to_owned(), owner, value)).collect()
 }

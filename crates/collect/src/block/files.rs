@@ -5,6 +5,7 @@ use flamelet_profile::{Budget, Result};
 
 use super::columns::{self, Column, Values, cut, next, same_length};
 use super::damaged::{damaged, guarded};
+use super::rollup::{Rollup, RollupWriter};
 use super::samples::SampleWriter;
 use super::tables::{BlockFrame, BlockTables, CodeLocation};
 use crate::series::Series;
@@ -48,6 +49,7 @@ pub(crate) struct Written {
     /// In the order of [`NAMES`].
     pub(crate) files: [Vec<u8>; 4],
     pub(crate) rows: [usize; 4],
+    pub(crate) rollups: Vec<Rollup>,
     /// From when to when its profiles begin.
     pub(crate) span: (i64, i64),
 }
@@ -56,11 +58,17 @@ pub(crate) struct Written {
 pub(crate) fn write(tables: &BlockTables) -> Result<Written> {
     let mut samples = SampleWriter::new()?;
     samples.extend(&tables.samples)?;
-    write_with(samples, tables)
+    let mut rollups = RollupWriter::new(tables);
+    tables.samples.iter().for_each(|row| rollups.push(row));
+    write_with(samples, rollups.finish(), tables)
 }
 
-/// Writes the files of a block whose samples were written already.
-pub(crate) fn write_with(samples: SampleWriter, tables: &BlockTables) -> Result<Written> {
+/// Writes the files of a block whose samples and rollups were written already.
+pub(crate) fn write_with(
+    samples: SampleWriter,
+    rollups: Vec<Rollup>,
+    tables: &BlockTables,
+) -> Result<Written> {
     let (samples, rows, span) = samples.finish()?;
     let files = [
         samples,
@@ -69,7 +77,7 @@ pub(crate) fn write_with(samples: SampleWriter, tables: &BlockTables) -> Result<
         columns::write(SERIES, &series_columns(&tables.series))?,
     ];
     let rows = [rows, tables.stacks.len(), tables.locations.len(), tables.series.len()];
-    Ok(Written { files, rows, span })
+    Ok(Written { files, rows, rollups, span })
 }
 
 /// Reads the series of a block. The memory that they take is added to the loan.

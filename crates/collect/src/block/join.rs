@@ -8,6 +8,7 @@ use flamelet_profile::{Budget, Error, ErrorKind, Result};
 
 use super::build::BlockBuilder;
 use super::files::{Written, write_with};
+use super::rollup::RollupWriter;
 use super::samples::SampleWriter;
 use super::stream::Block;
 use super::tables::{BlockTables, SampleRow};
@@ -71,12 +72,14 @@ pub(crate) fn join<'a>(
     let _waiting = budget.lend(SampleWriter::MEMORY)?;
     let mut written = budget.lend(0)?;
     let mut writer = SampleWriter::new()?;
+    let mut rollups = RollupWriter::new(&tables);
     let mut heads = BinaryHeap::new();
     for (source, of) in sources.iter_mut().enumerate() {
         heads.extend(of.next(budget)?.map(|row| Head { row, source }));
     }
     while let Some(Head { row, source }) = heads.pop() {
         let before = writer.length();
+        rollups.push(&row);
         writer.push(row)?;
         written.add(2 * (writer.length() - before))?;
         if writer.length() > most {
@@ -84,7 +87,8 @@ pub(crate) fn join<'a>(
         }
         heads.extend(sources[source].next(budget)?.map(|row| Head { row, source }));
     }
-    Ok((write_with(writer, &tables)?, tables))
+    let rollups = rollups.finish();
+    Ok((write_with(writer, rollups, &tables)?, tables))
 }
 
 impl JoinedBlock<'_> {

@@ -17,7 +17,7 @@ use crate::keep::Keep;
 use crate::yaml;
 
 /// What a configuration file says. `None` where it says nothing.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Config {
     /// `listen`: where to listen.
     pub listen: Option<String>,
@@ -35,6 +35,10 @@ pub struct Config {
     pub keep_of: Vec<Keep>,
     /// `max_bytes`: the most bytes of all blocks.
     pub max_bytes: Option<u64>,
+    /// `watch`: how often versions are compared.
+    pub watch: Option<Duration>,
+    /// `price`: what a core costs in an hour.
+    pub price: Option<f64>,
     /// `limits`: what is accepted.
     pub limits: Caps,
     /// `scrape_configs`: the services to take profiles of.
@@ -61,6 +65,8 @@ tenants: true
 flush: 1m
 keep: 14d
 max_bytes: 20GiB
+watch: 1h
+price: 0.03
 limits:
   body: 8MiB
   series: 100
@@ -94,6 +100,7 @@ scrape_configs:
             (config.max_bytes, config.limits.body, config.limits.series),
             (Some(20 << 30), 8 << 20, 100)
         );
+        assert_eq!((config.watch, config.price), (Some(Duration::from_secs(3600)), Some(0.03)));
         assert_eq!(config.limits.labels, Caps::default().labels);
         let targets: Vec<(&str, &str, u64)> = config
             .jobs
@@ -318,6 +325,7 @@ scrape_configs:
             ("flush: soon", "1:8: \"soon\" is not a length of time; write it as 30s, 5m or 7d"),
             ("tenants: maybe", "1:10: \"maybe\" is not true or false"),
             ("flush: [1s]", "1:8: expected a text, found a list"),
+            ("price: -1", "1:8: \"-1\" is not a price; write it as 0.03"),
             ("max_bytes: much", "1:12: \"much\" is not a size; write it as 512MiB or 20GiB"),
             ("limits: 3", "1:9: expected keys with values, found a text"),
             ("limits:\n  series: -1", "2:11: \"-1\" is not a whole number above 0"),

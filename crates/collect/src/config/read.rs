@@ -18,6 +18,8 @@ pub(super) fn config(node: &YamlNode) -> Read<Config> {
         "flush",
         "keep",
         "max_bytes",
+        "watch",
+        "price",
         "limits",
         "scrape_configs",
     ];
@@ -30,6 +32,8 @@ pub(super) fn config(node: &YamlNode) -> Read<Config> {
             "flush" => config.flush = Some(duration(value)?),
             "keep" => (config.keep, config.keep_of) = keep(value)?,
             "max_bytes" => config.max_bytes = Some(size(value)?),
+            "watch" => config.watch = Some(duration(value)?),
+            "price" => config.price = Some(price(value)?),
             "limits" => config.limits = limits(value)?,
             _ => config.jobs = list(value)?.iter().map(job).collect::<Read<Vec<_>>>()?,
         }
@@ -43,6 +47,13 @@ fn flag(node: &YamlNode) -> Read<bool> {
         "false" => Ok(false),
         other => Err(node.mistake(format!("{other:?} is not true or false"))),
     }
+}
+
+/// Reads what a core costs in an hour.
+fn price(node: &YamlNode) -> Read<f64> {
+    let given = text(node)?;
+    let price = given.parse().ok().filter(|price: &f64| price.is_finite() && *price >= 0.0);
+    price.ok_or_else(|| node.mistake(format!("{given:?} is not a price; write it as 0.03")))
 }
 
 /// Reads one length of time for all services, or a list by services.
@@ -73,7 +84,17 @@ fn keep(node: &YamlNode) -> Read<(Option<Duration>, Vec<Keep>)> {
 
 fn limits(node: &YamlNode) -> Read<Caps> {
     let mut caps = Caps::default();
-    let keys = ["body", "profile", "samples", "labels", "label_name", "label_value", "series", "services"];
+    let keys = [
+        "body",
+        "profile",
+        "samples",
+        "labels",
+        "label_name",
+        "label_value",
+        "series",
+        "services",
+        "symbols",
+    ];
     for (key, value) in entries(node, &keys)? {
         match key {
             "body" => caps.body = bytes(value)?,
@@ -85,6 +106,7 @@ fn limits(node: &YamlNode) -> Read<Caps> {
             "label_name" => caps.label_name = count(value)?,
             "label_value" => caps.label_value = count(value)?,
             "series" => caps.series = count(value)?,
+            "symbols" => caps.symbols = bytes(value)?,
             _ => caps.services = count(value)?,
         }
     }

@@ -4,12 +4,12 @@ use std::sync::atomic::Ordering;
 
 use axum::http::header;
 use axum::response::Response;
-use flamelet_profile::{Budget, Limits};
+use flamelet_profile::{Budget, ErrorKind, Limits};
 use flamelet_remote::querier::{self, Codec};
 
 use super::QUERIER;
 use super::answer::{response, text};
-use super::call::{Call, parameters};
+use super::call::{Asking, Call, parameters};
 use crate::ask;
 use crate::clock::now;
 use crate::collector::{Collector, Refused};
@@ -20,7 +20,8 @@ fn fleet(collector: &Collector) -> Fleet {
 }
 
 /// Answers a call of Pyroscope's querier.
-pub(super) fn query(collector: &Collector, call: &Call) -> Result<Response, Refused> {
+pub(super) fn query(asking: &Asking<'_>) -> Result<Response, Refused> {
+    let Asking { collector, call, .. } = asking;
     let name = call.path.trim_start_matches(QUERIER);
     let Some(method) = querier::METHODS.iter().find(|method| **method == name) else {
         return Err(Refused::new(501, "this call of Pyroscope is not answered here"));
@@ -36,9 +37,10 @@ pub(super) fn query(collector: &Collector, call: &Call) -> Result<Response, Refu
 }
 
 /// Answers Pyroscope's older calls.
-pub(super) fn render(collector: &Collector, call: &Call) -> Response {
+pub(super) fn render(asking: &Asking<'_>) -> Result<Response, Refused> {
+    let Asking { collector, call, .. } = asking;
     let is_diff = call.path.ends_with("-diff");
-    finished(querier::render(&fleet(collector), is_diff, &parameters(&call.query), now()))
+    Ok(finished(querier::render(&fleet(collector), is_diff, &parameters(&call.query), now())))
 }
 
 fn finished(answer: querier::QueryAnswer) -> Response {
@@ -46,8 +48,8 @@ fn finished(answer: querier::QueryAnswer) -> Response {
 }
 
 /// Returns what was accepted and refused, as Prometheus reads it.
-pub(super) fn metrics(collector: &Collector) -> Response {
-    let counters = &collector.counters;
+pub(super) fn metrics(asking: &Asking<'_>) -> Result<Response, Refused> {
+    let counters = &asking.collector.counters;
     let lines = [
         ("profiles_accepted_total", &counters.accepted),
         ("profiles_duplicate_total", &counters.duplicates),
@@ -60,15 +62,26 @@ pub(super) fn metrics(collector: &Collector) -> Response {
             value.load(Ordering::Relaxed)
         )
     };
-    text(200, lines.map(line).concat())
+    let watch = asking.collector.options.watch.map(|_| asking.collector.watch.metrics());
+    Ok(text(200, lines.map(line).concat() + &watch.unwrap_or_default()))
+}
+
+/// Answers with what the watch found last.
+pub(super) fn watch(asking: &Asking<'_>) -> Result<Response, Refused> {
+    let none = || Refused::new(404, "versions are not watched here; start the collector with --watch 1h");
+    let every = asking.collector.options.watch.ok_or_else(none)?;
+    Ok(response(200, "application/json", asking.collector.watch.report(every)))
 }
 
 /// Answers what people ask a fleet.
-pub(super) fn api(collector: &Collector, call: &Call) -> Result<Response, Refused> {
-    match ask::answer(&collector.reader(), &call.path, &parameters(&call.query), now()) {
-        Some(json) => Ok(response(200, "application/json", json?)),
-        None => Err(Refused::new(404, "this path is not served by flamelet collect")),
-    }
+pub(super) fn api(collector: &Collector, question: &ask::Call, call: &Call) -> Result<Response, Refused> {
+    let price = collector.options.price;
+    let answer = question.answer(&collector.reader(), &parameters(&call.query), now(), price);
+    let json = answer.map_err(|error| match error.kind() {
+        ErrorKind::NotFound => Refused::new(404, error.to_string()),
+        _ => error.into(),
+    })?;
+    Ok(response(200, "application/json", json))
 }
 
 /// Lists the services.

@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, Method, header};
 use flamelet_profile::ErrorKind;
 use flamelet_remote::receive::gunzip;
 
-use crate::collector::Refused;
+use crate::collector::{Collector, Refused};
 
 /// How much of a body that is too large is read, for the sender to see the answer.
 const THROWN_AWAY: usize = 64 << 20;
@@ -43,6 +43,15 @@ impl Call {
     }
 }
 
+/// A question about what a collector keeps.
+#[derive(Clone, Copy)]
+pub(super) struct Asking<'a> {
+    pub(super) collector: &'a Collector,
+    pub(super) call: &'a Call,
+    /// Whether the viewer is served.
+    pub(super) has_viewer: bool,
+}
+
 /// Returns the text of a header; empty if it is missing or not text.
 pub(super) fn text_of(headers: &HeaderMap, name: impl header::AsHeaderName) -> &str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
@@ -50,7 +59,7 @@ pub(super) fn text_of(headers: &HeaderMap, name: impl header::AsHeaderName) -> &
 
 /// Reads a body. One that is too large is read on for a while, and thrown away: a sender that is still sending does not
 /// see the answer.
-pub(super) async fn read_body(mut body: Body, most: usize) -> Result<Vec<u8>, Refused> {
+pub(super) async fn read_body(mut body: Body, most: usize, limit: &str) -> Result<Vec<u8>, Refused> {
     let (mut bytes, mut length) = (Vec::new(), 0);
     while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
         let frame = frame.map_err(|error| Refused::new(400, format!("the body is incomplete: {error}")))?;
@@ -66,7 +75,7 @@ pub(super) async fn read_body(mut body: Body, most: usize) -> Result<Vec<u8>, Re
         }
     }
     match length > most {
-        true => Err(Refused::new(413, format!("the body has more than {} MiB (limits.body)", most >> 20))),
+        true => Err(Refused::new(413, format!("the body has more than {} MiB ({limit})", most >> 20))),
         false => Ok(bytes),
     }
 }

@@ -17,6 +17,7 @@ use http_body::Frame;
 use super::QUERIER;
 use super::answer::{response, text};
 use super::call::Call;
+use super::symbols::SYMBOLS;
 use crate::collector::Refused;
 
 /// How a caller wants its answer written.
@@ -44,7 +45,11 @@ impl Dialect {
             (OTLP_PATH, "application/json") => Self::Status(Codec::Json),
             (OTLP_PATH, _) => Self::Status(Codec::Proto),
             (path, _) if GATEWAY_PATHS.contains(&path) => Self::Status(Codec::Json),
-            (path, _) if path == PYROSCOPE_PATH || path.starts_with(QUERIER) => Self::Connect,
+            (path, _)
+                if path == PYROSCOPE_PATH || [QUERIER, SYMBOLS].iter().any(|call| path.starts_with(call)) =>
+            {
+                Self::Connect
+            }
             _ => Self::Plain,
         }
     }

@@ -8,6 +8,8 @@ mod dialect;
 mod listen;
 mod pages;
 mod receive;
+mod routes;
+mod symbols;
 
 pub use access::Access;
 
@@ -18,22 +20,23 @@ use std::time::Duration;
 use axum::extract::Request;
 use axum::http::{HeaderMap, Method, header};
 use axum::response::Response;
-use flamelet_remote::receive::INGEST_PATH;
 use tokio::sync::Semaphore;
 
-use self::answer::{response, text};
-use self::call::{Call, is_of_another_site, read_body, text_of};
+use self::answer::text;
+use self::call::{Asking, Call, is_of_another_site, read_body, text_of};
 use self::dialect::Dialect;
 use self::listen::{Connections, listen};
+use self::routes::{Route, Work};
 use crate::collector::{Collector, Refused};
 use crate::site;
 use crate::tenant::Tenant;
 use crate::tenants::Tenants;
 
 const QUERIER: &str = "/querier.v1.QuerierService/";
-const API: &str = "/api/";
 /// How long a sender may take for a body.
 const BODY_TIME: Duration = Duration::from_secs(60);
+/// How long an upload of symbols may take.
+const UPLOAD_TIME: Duration = Duration::from_secs(600);
 /// Bodies that are held at once, and how long others wait for their turn.
 const BODIES: usize = 32;
 const TURN: Duration = Duration::from_secs(30);
@@ -52,6 +55,7 @@ struct CollectorServer {
     is_private: bool,
     sending: Lane,
     asking: Lane,
+    uploading: Lane,
 }
 
 /// Requests of one kind. Those who send do not keep those who ask waiting, nor the other way round.
@@ -61,15 +65,24 @@ struct Lane {
 }
 
 impl Lane {
-    fn new(at_once: usize) -> Self {
-        Self { reading: Semaphore::new(BODIES), at_once: Semaphore::new(at_once) }
+    fn new(bodies: usize, at_once: usize) -> Self {
+        Self { reading: Semaphore::new(bodies), at_once: Semaphore::new(at_once) }
     }
 }
 
 impl CollectorServer {
     fn lane(&self, path: &str) -> &Lane {
-        if receive::is_receiving(path) { &self.sending } else { &self.asking }
+        match path {
+            path if symbols::is_upload(path) => &self.uploading,
+            path if is_receiving(path) => &self.sending,
+            _ => &self.asking,
+        }
     }
+}
+
+/// Returns whether profiles are received at a path.
+fn is_receiving(path: &str) -> bool {
+    Route::of(path).is_some_and(Route::is_receiving)
 }
 
 /// Serves until `is_over` returns true.
@@ -80,9 +93,11 @@ pub fn serve(
     is_over: impl Fn() -> bool,
 ) -> std::io::Result<()> {
     listener.set_nonblocking(true)?;
-    let (sending, asking) = (Lane::new(SENDING), Lane::new(ASKING));
+    let (sending, asking) = (Lane::new(BODIES, SENDING), Lane::new(BODIES, ASKING));
+    // A file is in memory as a whole.
+    let uploading = Lane::new(1, 1);
     let is_private = listener.local_addr()?.ip().is_loopback() && access.is_open();
-    let server = Arc::new(CollectorServer { tenants, access, is_private, sending, asking });
+    let server = Arc::new(CollectorServer { tenants, access, is_private, sending, asking, uploading });
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
         let listener = tokio::net::TcpListener::from_std(listener)?;
@@ -125,7 +140,7 @@ async fn answered(
     };
     let work = server.clone();
     let work = move || {
-        let collector = work.tenants.of(tenant.as_ref(), receive::is_receiving(&call.path))?;
+        let collector = work.tenants.of(tenant.as_ref(), is_receiving(&call.path))?;
         answer(&collector, dialect, &call, pages::has_viewer(&work.access))
     };
     let answer = tokio::task::spawn_blocking(work).await;
@@ -136,11 +151,15 @@ async fn answered(
 async fn admitted(server: &CollectorServer, request: Request) -> Result<(Call, Option<Tenant>), Refused> {
     let (parts, body) = request.into_parts();
     let path = parts.uri.path().to_owned();
-    let is_probe = matches!(&*path, "/ready" | "/healthz");
+    let is_probe = Route::of(&path).is_some_and(|route| matches!(route.work, Work::Probe));
     let tenant = if is_probe { None } else { server.access.tenant_of(&parts.headers)? };
     check_site(&parts.method, &path, &parts.headers)?;
-    let most = server.tenants.main().options.caps.body;
-    let body = tokio::time::timeout(BODY_TIME, read_body(body, most)).await;
+    let caps = &server.tenants.main().options.caps;
+    let (most, limit, time) = match symbols::is_upload(&path) {
+        true => (caps.symbols, "limits.symbols", UPLOAD_TIME),
+        false => (caps.body, "limits.body", BODY_TIME),
+    };
+    let body = tokio::time::timeout(time, read_body(body, most, limit)).await;
     let body = body.map_err(|_| Refused::new(408, "the body took too long"))??;
     let query = parts.uri.query().unwrap_or_default().to_owned();
     Ok((Call { method: parts.method, path, query, headers: parts.headers, body }, tenant))
@@ -184,31 +203,21 @@ fn answer(
     call: &Call,
     has_viewer: bool,
 ) -> Result<Response, Refused> {
-    let is_post = call.method == Method::POST;
-    let is_get = call.method == Method::GET || call.method == Method::HEAD;
-    let receiver = receive::receiver(&call.path);
-    match &*call.path {
-        INGEST_PATH if is_post => receive::ingest(collector, call).map(|()| text(200, String::new())),
-        path if is_post && path.starts_with(QUERIER) => ask::query(collector, call),
-        "/pyroscope/render" | "/pyroscope/render-diff" if is_get => Ok(ask::render(collector, call)),
-        "/ready" | "/healthz" if is_get => Ok(text(200, "ready\n".to_owned())),
-        "/metrics" if is_get => Ok(ask::metrics(collector)),
-        "/" if is_get && call.header(header::ACCEPT).contains("text/html") => {
-            pages::services(collector, call, has_viewer)
-        }
-        "/" if is_get => ask::index(collector),
-        site::STYLE_PATH if is_get => Ok(response(200, "text/css; charset=utf-8", site::STYLE)),
-        path if is_get && receiver.is_none() && path.starts_with(API) => ask::api(collector, call),
-        path if path.starts_with(site::VIEWER) && !has_viewer => {
-            Err(Refused::new(404, "the viewer is not served where there are tenants; use flamelet view"))
-        }
-        path => match receiver {
-            Some(receiver) if is_post => receive::receive(collector, receiver, dialect, call),
-            None if path != INGEST_PATH => {
-                Err(Refused::new(404, "this path is not served by flamelet collect"))
-            }
-            _ => Err(Refused::new(405, "send it with POST")),
-        },
+    let unknown = || Refused::new(404, "this path is not served by flamelet collect");
+    let route = Route::of(&call.path).ok_or_else(unknown)?;
+    if matches!(route.work, Work::View) && !has_viewer {
+        return Err(Refused::new(404, "the viewer is not served where there are tenants; use flamelet view"));
+    }
+    route.check_method(&call.method)?;
+    match &route.work {
+        Work::Probe => Ok(text(200, "ready\n".to_owned())),
+        Work::Ask(ask) => ask(&Asking { collector, call, has_viewer }),
+        Work::Api(question) => ask::api(collector, question, call),
+        Work::Symbols => symbols::receive(collector, call),
+        Work::Ingest => receive::ingest(collector, call).map(|()| text(200, String::new())),
+        Work::Receive(receiver) => receive::receive(collector, *receiver, dialect, call),
+        // Its own router answers before this one.
+        Work::View => Err(unknown()),
     }
 }
 

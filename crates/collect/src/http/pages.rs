@@ -9,15 +9,16 @@ use axum::response::Response;
 
 use super::access::Access;
 use super::answer::response;
-use super::call::{Call, parameters};
+use super::call::{Asking, parameters};
 use super::dialect::Dialect;
-use super::{ApiServer, check_host, check_site};
+use super::{CollectorServer, ask, check_host, check_site};
+use crate::ask::Given;
 use crate::clock::now;
-use crate::collector::{Collector, Refused};
-use crate::site;
+use crate::collector::Refused;
+use crate::site::{self, Visit};
 
-/// The page of services loads its style and nothing else.
-const POLICY: &str = "default-src 'none'; style-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; \
+/// The pages load their style and nothing else, and their forms lead to themselves.
+const POLICY: &str = "default-src 'none'; style-src 'self'; img-src data:; base-uri 'none'; form-action 'self'; \
                       frame-ancestors 'none'";
 
 /// Returns whether the viewer is served. It is one for all, so it is not where there are tenants.
@@ -26,7 +27,7 @@ pub(super) fn has_viewer(access: &Access) -> bool {
 }
 
 /// Returns a router that has the viewer, if it is served.
-pub(super) fn router(server: &Arc<ApiServer>) -> axum::Router {
+pub(super) fn router(server: &Arc<CollectorServer>) -> axum::Router {
     let router = axum::Router::new();
     if !has_viewer(&server.access) {
         return router;
@@ -37,7 +38,7 @@ pub(super) fn router(server: &Arc<ApiServer>) -> axum::Router {
 }
 
 /// Lets a request through to the viewer.
-async fn show(server: Arc<ApiServer>, request: Request, next: Next) -> Response {
+async fn show(server: Arc<CollectorServer>, request: Request, next: Next) -> Response {
     if let Err(refused) = check_host(&server, &request) {
         return Dialect::Plain.refusal(&refused);
     }
@@ -67,11 +68,35 @@ fn log_in(access: &Access, path: &str, query: Option<&str>, headers: &HeaderMap)
     access.has(token).then(|| site::login(path, token, headers))?
 }
 
-/// Answers a browser with the page of services.
-pub(super) fn services(collector: &Collector, call: &Call, has_viewer: bool) -> Result<Response, Refused> {
+/// Answers a browser with the page of services, and others with a list of them.
+pub(super) fn first(asking: &Asking<'_>) -> Result<Response, Refused> {
+    match asking.call.header(header::ACCEPT).contains("text/html") {
+        true => page(asking, site::services),
+        false => ask::index(asking.collector),
+    }
+}
+
+pub(super) fn style(_: &Asking<'_>) -> Result<Response, Refused> {
+    Ok(response(200, "text/css; charset=utf-8", site::STYLE))
+}
+
+pub(super) fn top(asking: &Asking<'_>) -> Result<Response, Refused> {
+    page(asking, site::top)
+}
+
+pub(super) fn what_changed(asking: &Asking<'_>) -> Result<Response, Refused> {
+    page(asking, site::what_changed)
+}
+
+/// Answers with a page.
+fn page(
+    asking: &Asking<'_>,
+    write: fn(&Visit<'_>) -> flamelet_profile::Result<String>,
+) -> Result<Response, Refused> {
+    let Asking { collector, call, has_viewer } = *asking;
     let parameters = parameters(&call.query);
-    let from = parameters.iter().find(|(name, _)| name == "from").map(|(_, from)| &**from);
-    let html = site::services(&collector.reader(), from, now(), has_viewer)?;
+    let given = Given { parameters: &parameters, now: now(), price: collector.options.price };
+    let html = write(&Visit { reader: collector.reader(), given, has_viewer })?;
     let mut page = response(200, "text/html; charset=utf-8", html);
     let headers = page.headers_mut();
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));

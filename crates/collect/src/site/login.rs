@@ -8,7 +8,7 @@ use axum::response::Response;
 use super::VIEWER;
 
 /// What a browser shows.
-const PAGES: [&str; 2] = ["/", VIEWER];
+const PAGES: [&str; 4] = ["/", "/top", "/changes", VIEWER];
 
 /// Returns whether a user follows a link to a page.
 pub(crate) fn is_visit(method: &Method, path: &str, headers: &HeaderMap) -> bool {

@@ -1,6 +1,6 @@
 //! What people ask a fleet.
 
-use flamelet_collect::{Asked, Changes, Reader, Usage, UsageOptions, changes, usage};
+use flamelet_collect::{Asked, Changes, Reader, Usage, UsageBy, UsageOptions, changes, usage};
 use flamelet_profile::{Error, Granularity, Limits};
 use flamelet_report::by::Grouping;
 use flamelet_report::{Owners, Report, ReportKind, ReportOptions};
@@ -26,7 +26,7 @@ fn send(site: &Site, service: &str, labels: &[(&str, &str)], from: i64, slow: i6
 }
 
 fn asked(service: Option<&str>) -> Asked<'_> {
-    Asked { service, from: T0, to: T0 + 100 * MINUTE, limits: Limits::SERVICE }
+    Asked { service, select: None, from: T0, to: T0 + 100 * MINUTE, limits: Limits::SERVICE }
 }
 
 fn ask(site: &Site, service: Option<&str>) -> Changes {
@@ -110,7 +110,7 @@ fn services_are_sorted_by_the_cores_that_they_use() {
         }
     }
     drop(collector);
-    let found = used(&site, &UsageOptions { grouping: Some(Grouping::Crate), price: Some(0.5) });
+    let found = used(&site, &UsageOptions { by: Some(UsageBy::Group(Grouping::Crate)), price: Some(0.5) });
     let rows: Vec<(&str, f64, f64)> =
         found.services.iter().map(|row| (&*row.service, row.cpu_seconds, row.cores)).collect();
     assert_eq!(rows, [("large", 120.0, 1.2), ("small", 40.0, 0.4)]);

@@ -9,11 +9,14 @@ mod memory;
 mod private;
 mod races;
 mod refusals;
+mod rollups;
 mod scrapes;
 mod serving;
 mod shared;
 mod sql;
 mod support;
+mod tenants;
+mod watch;
 
 use flamelet_collect::{Collector, Keep, Query, Reader};
 use flamelet_profile::{Budget, Limits};

@@ -14,19 +14,25 @@ use crate::support::{Nowhere, Site};
 fn while_serving(work: impl FnOnce(SocketAddr)) {
     let site = Site::new();
     let tenants = Arc::new(Tenants::open(site.options(), false, || Box::new(Nowhere)).expect("opened"));
+    while_serving_tenants(&tenants, Access::default(), work);
+}
+
+/// Serves what these tenants have while `work` runs.
+pub(crate) fn while_serving_tenants(tenants: &Arc<Tenants>, access: Access, work: impl FnOnce(SocketAddr)) {
+    let tenants = tenants.clone();
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("bound");
     let is_over = Arc::new(AtomicBool::new(false));
     let stop = is_over.clone();
     let server = std::thread::spawn(move || {
-        serve(listener, tenants, Access::default(), move || stop.load(Ordering::SeqCst)).expect("served");
+        serve(listener, tenants, access, move || stop.load(Ordering::SeqCst)).expect("served");
     });
     work(address);
     is_over.store(true, Ordering::SeqCst);
     server.join().expect("no panic");
 }
 
-fn connect(address: SocketAddr, head: &str) -> TcpStream {
+pub(crate) fn connect(address: SocketAddr, head: &str) -> TcpStream {
     let mut stream = TcpStream::connect(address).expect("connected");
     stream.set_read_timeout(Some(Duration::from_secs(120))).expect("set");
     stream.write_all(format!("{head}\r\nHost: localhost\r\nConnection: close\r\n").as_bytes()).expect("sent");

@@ -50,7 +50,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         service_of(&reader, &which, &Budget::new(limits)).about(&name)?;
     }
     let symbols = args.symbols.options();
-    let asked = Asked { service: args.service.as_deref(), from, to, limits };
+    let asked = Asked { service: args.service.as_deref(), select: None, from, to, limits };
     let mut notes = Vec::new();
     let found = changes(&reader, &asked, |profile| symbols.apply(profile, &mut notes)).about(&name)?;
     notes.iter().for_each(|note| note!("{note}"));

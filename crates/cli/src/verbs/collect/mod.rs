@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Subcommand, ValueHint};
 use flamelet_collect::config::Config;
-use flamelet_collect::{Access, Collector, Options, ScrapeJob, Scraper, Tenants};
+use flamelet_collect::{Access, Options, ScrapeJob, Scraper, Tenants};
 use flamelet_profile::budget::parse_size;
 use flamelet_profile::moment;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -86,6 +86,12 @@ struct CollectArgs {
     /// The most bytes of all blocks; the oldest are removed first [default: 50GiB, no limit in a bucket]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     max_bytes: Option<u64>,
+    /// Compare the versions of all services this often, and say what got slower; also with --read-only
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    watch: Option<Duration>,
+    /// What a core costs in an hour: answers and pages then say what services and functions cost in a month
+    #[arg(long, value_name = "PRICE", value_parser = usage::parse_price)]
+    price: Option<f64>,
 }
 
 pub(crate) fn guide() -> Guide {
@@ -193,15 +199,12 @@ impl CollectPlan {
         options.keep = args.keep.or(config.keep).unwrap_or(options.keep);
         options.keep_of = config.keep_of;
         options.max_bytes = args.max_bytes.or(config.max_bytes).unwrap_or(options.max_bytes);
+        options.watch = args.watch.or(config.watch);
+        options.price = args.price.or(config.price);
         let access = match args.token_file.as_ref().or(config.token_file.as_ref()) {
             None => Access::open(config.tenants),
             Some(path) => tokens(path)?,
         };
-        if access.has_tenants() && bucket_of(&store).is_some() {
-            return Err(Failure::new(
-                "tenants need a folder, not a bucket; give each tenant a collector with a prefix of its own",
-            ));
-        }
         let interval = args.interval.unwrap_or(INTERVAL);
         let mut jobs = config.jobs;
         if let Some(interval) = args.interval {
@@ -219,11 +222,7 @@ impl CollectPlan {
             return Ok(Tenants::open(options, self.is_read_only, || Box::new(Command))?);
         };
         let bucket = Url::parse(url)?.open()?;
-        let collector = match self.is_read_only {
-            true => Collector::open_store_read_only(bucket, options, Box::new(Command))?,
-            false => Collector::open_shared(bucket, options, Box::new(Command))?,
-        };
-        Ok(Tenants::none(collector))
+        Ok(Tenants::open_shared(bucket, options, self.is_read_only, || Box::new(Command))?)
     }
 
     fn run(self) -> Result<()> {
@@ -245,6 +244,7 @@ impl CollectPlan {
         let jobs = if self.is_read_only { Vec::new() } else { self.jobs };
         let scraper = Scraper::start(tenants.main(), jobs)?;
         let upkeep = start_upkeep(&tenants, self.options.flush, &stop)?;
+        let watch = self.options.watch.map(|every| start_watch(&tenants, every, &stop)).transpose()?;
         let stopped = stop.clone();
         flamelet_collect::serve(listener, tenants.clone(), self.access, move || {
             stopped.load(Ordering::Relaxed)
@@ -253,6 +253,8 @@ impl CollectPlan {
         scraper.stop();
         upkeep.thread().unpark();
         let _ = upkeep.join();
+        // It only reads, perhaps for minutes: the end does not wait for it.
+        drop(watch);
         tenants.close();
         Ok(())
     }
@@ -313,4 +315,29 @@ fn start_upkeep(
         }
     };
     Ok(std::thread::Builder::new().name("upkeep".to_owned()).spawn(work)?)
+}
+
+/// Starts a thread that compares versions at this interval, for the first time at once.
+fn start_watch(
+    tenants: &Arc<Tenants>,
+    every: Duration,
+    stop: &Arc<AtomicBool>,
+) -> Result<std::thread::JoinHandle<()>> {
+    let (tenants, stop) = (tenants.clone(), stop.clone());
+    let work = move || {
+        let mut next = Instant::now();
+        while !stop.load(Ordering::Relaxed) {
+            let now = Instant::now();
+            if now < next {
+                std::thread::park_timeout(next.saturating_duration_since(now).min(Duration::from_secs(1)));
+                continue;
+            }
+            // A bug must not end it.
+            if catch_unwind(AssertUnwindSafe(|| tenants.watch())).is_err() {
+                note!("Comparing versions failed (a bug in flamelet); it is tried again.");
+            }
+            next = Instant::now() + every;
+        }
+    };
+    Ok(std::thread::Builder::new().name("watch".to_owned()).spawn(work)?)
 }

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use flamelet_collect::{Asked, Usage, UsageOptions, usage};
+use flamelet_collect::{Asked, Usage, UsageBy, UsageOptions, usage};
 use flamelet_profile::{Budget, Granularity, moment};
 use flamelet_report::by::Grouping;
 use flamelet_report::{Mine, Report, ReportKind, ReportOptions};
@@ -80,9 +80,9 @@ impl Fleet {
             node_count: Some(0),
             ..job.options.clone()
         };
-        let asked = Asked { service: None, from, to, limits: job.source.limits };
+        let asked = Asked { service: None, select: None, from, to, limits: job.source.limits };
         let mut notes = Vec::new();
-        let found = usage(&reader, &asked, &UsageOptions { grouping, price }, |mut profile| {
+        let found = usage(&reader, &asked, &options_of(grouping, price), |mut profile| {
             job.source.symbols.apply(&mut profile, &mut notes);
             let report = Report::new(profile, &options, ReportKind::Top)?;
             let owners = mine.owners(report.profile()).0;
@@ -103,6 +103,10 @@ impl Fleet {
             }
         }
     }
+}
+
+fn options_of(grouping: Option<Grouping>, price: Option<f64>) -> UsageOptions {
+    UsageOptions { by: grouping.map(UsageBy::Group), price }
 }
 
 fn write_text(found: &Usage, out: &mut dyn Write) -> Result<()> {

@@ -10,7 +10,7 @@ use crate::collector::{Collector, Offered, Refused};
 ///
 /// If some are refused forever, the answer says how many, and the sender continues. If one may be accepted later, the
 /// whole export is refused: it is sent again, and what was kept already is recognized.
-pub(super) fn export(collector: &Collector, codec: Codec, body: &[u8]) -> Result<Vec<u8>, Refused> {
+pub(in crate::http) fn export(collector: &Collector, codec: Codec, body: &[u8]) -> Result<Vec<u8>, Refused> {
     let resources = collector.outside.read_otlp(body, codec == Codec::Json, Limits::SERVICE)?;
     let (mut kept, mut refused) = (0, Vec::new());
     for resource in resources {

@@ -12,7 +12,7 @@ const NO_SERVICE: &str = "unspecified";
 
 /// Keeps the profiles of a push. If some are refused forever, the others are kept, and the answer says why; if one may be
 /// accepted later, the whole push is refused: it is sent again, and what was kept already is recognized.
-pub(super) fn push(collector: &Collector, codec: Codec, body: &[u8]) -> Result<Vec<u8>, Refused> {
+pub(in crate::http) fn push(collector: &Collector, codec: Codec, body: &[u8]) -> Result<Vec<u8>, Refused> {
     let mut outcome = Outcome::default();
     for series in receive::push(codec, body, &Budget::new(Limits::SERVICE))? {
         let service =
