@@ -37,7 +37,7 @@ import { shortName } from "./src/names.js";
   }
 
   const folded = { group: element("boxes"), boxes: [...document.querySelectorAll("#boxes > g")].map(boxOf), height };
-  /** The picture with every frame, once it was requested. @type {typeof folded | null} */
+  /** The picture with every frame, once it was asked for. @type {typeof folded | null} */
   let every = null;
   let shown = folded;
 

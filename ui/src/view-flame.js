@@ -108,7 +108,7 @@ export class FlamePane {
     this.flame.redraw();
   }
 
-  /** @param {Picture} picture @param {number} box @param {number} [since] when it was requested */
+  /** @param {Picture} picture @param {number} box @param {number} [since] when it was asked for */
   zoomTo(picture, box, since = performance.now()) {
     hideTooltip();
     if (picture.isChain(box)) return this.open(picture, box);

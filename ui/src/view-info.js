@@ -37,7 +37,7 @@ export function findings(about, isJudged) {
   return found;
 }
 
-/** The rates that are known: the one that another tool reached was not measured. @param {Record<string, any>} quality @returns {string} */
+/** The rates that are known: nobody measured the one that another tool reached. @param {Record<string, any>} quality @returns {string} */
 function rateOf(quality) {
   if (!(quality.asked_hertz > 0)) return "";
   if (!(quality.achieved_hertz > 0)) return `${quality.asked_hertz} samples a second asked`;
