@@ -131,6 +131,21 @@ impl Live {
         Ok(workshop::run(move || capture.finish()))
     }
 
+    #[cfg(target_os = "linux")]
+    fn wall(&self, seconds: u32, cancel: &CancelToken) -> Result<Profile, String> {
+        use crate::waits::{WALL_FREQUENCY, wall_profile};
+
+        let (start, length) = (Instant::now(), Duration::from_secs(seconds.into()));
+        let clock = flamelet_capture::wait::wall::WallClock::start();
+        let mut clock = clock.map_err(|error| error.to_string())?;
+        while start.elapsed() < length {
+            clock.look();
+            wait(Duration::from_secs(1) / WALL_FREQUENCY, cancel)?;
+        }
+        let profiler = self.profiler.clone();
+        Ok(workshop::run(move || wall_profile(&profiler, clock)))
+    }
+
     #[cfg(all(feature = "heap", target_os = "linux"))]
     fn heap(&self, view: HeapView, seconds: u32, cancel: &CancelToken) -> Result<Profile, String> {
         let profiler = self.profiler.clone();
@@ -181,7 +196,11 @@ impl Take for Live {
     }
 
     #[cfg(target_os = "linux")]
-    fn take_wait(&self, kind: WaitKind, _: &CancelToken) -> Result<Taken, Error> {
+    fn take_wait(&self, kind: WaitKind, seconds: u32, cancel: &CancelToken) -> Result<Taken, Error> {
+        if kind == WaitKind::Wall {
+            let profile = self.within_caps(seconds, || self.wall(seconds, cancel))?;
+            return Ok(Taken { name: format!("{} · wall, {seconds} s", self.profiler.name()), profile });
+        }
         let profile = self.within_caps(1, || {
             let profiler = self.profiler.clone();
             workshop::run(move || waiting(&profiler, kind)).map_err(|error| error.to_string())
@@ -243,6 +262,8 @@ fn waiting(profiler: &Profiler, kind: WaitKind) -> crate::Result<Profile> {
         WaitKind::Mutex => profiler.mutex(),
         WaitKind::Await => Ok(profiler.awaits()),
         WaitKind::Blocked => Ok(profiler.blocked_polls()),
+        // Not here, where all others would wait for it.
+        WaitKind::Wall => profiler.wall(Duration::ZERO),
     }
 }
 

@@ -169,12 +169,16 @@ pub(super) fn lock_holder(facts: &Facts<'_>) -> Option<Detected> {
 
 /// Reports the one place where requests spend most of their awaiting.
 pub(super) fn dominant_await(facts: &Facts<'_>) -> Option<Detected> {
-    let all = &facts.waits.awaits.all;
+    // Where it is known which requests were slow, those count.
+    let of_slow = &facts.waits.of_slow.all;
+    let is_slow = waited(facts, of_slow).is_some();
+    let all = if is_slow { of_slow } else { &facts.waits.awaits.all };
     let (place, &value) =
         all.places.iter().max_by_key(|(place, value)| (**value, std::cmp::Reverse(**place)))?;
     let found = Matches { value, places: [(*place, value)].into_iter().collect() };
     let found = waited(facts, &found)?;
-    let detail = format!("{} of {}", found.detail, unit::label(all.value, "nanoseconds"));
+    let whose = if is_slow { ", of requests slower than the p99 of their route" } else { "" };
+    let detail = format!("{} of {}{whose}", found.detail, unit::label(all.value, "nanoseconds"));
     Some(Detected { base: Some(all.value), detail, ..found })
 }
 

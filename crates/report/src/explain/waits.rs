@@ -64,6 +64,8 @@ pub(super) struct WaitFacts {
     /// Awaits of requests; of everything, if the profile knows no requests.
     pub(super) awaits: Awaits,
     of_requests: Awaits,
+    /// Awaits of requests that were slower than 99 % of those of their route.
+    pub(super) of_slow: Awaits,
     /// Long polls by what they were held up by.
     pub(super) causes: FxHashMap<String, i64>,
     pub(super) polls: Matches,
@@ -83,6 +85,7 @@ struct Keys {
     kind: Option<StringId>,
     route: Option<StringId>,
     cause: Option<StringId>,
+    slow: Option<StringId>,
 }
 
 impl WaitFacts {
@@ -94,7 +97,7 @@ impl WaitFacts {
         }
         let find = |text: &str| profile.strings().find(text);
         let mut facts = Self {
-            keys: Keys { kind: find("kind"), route: find("route"), cause: find("cause") },
+            keys: Keys { kind: find("kind"), route: find("route"), cause: find("cause"), slow: find("slow") },
             takes_lock: matching(profile, &TAKES_LOCK),
             waits: matching(profile, &WAITS),
             pools: matching(profile, &POOLS),
@@ -150,9 +153,11 @@ impl WaitFacts {
     fn add_await(&mut self, profile: &Profile, sample: &Sample<'_>, place: Option<CodePlace>, value: i64) {
         let is_pool = has(profile, sample, &self.pools) && !has(profile, sample, &self.no_pools);
         let is_request = label(profile, sample, self.keys.route).is_some();
-        for awaits in
-            [Some(&mut self.awaits), is_request.then_some(&mut self.of_requests)].into_iter().flatten()
-        {
+        let is_slow = is_request && label(profile, sample, self.keys.slow).is_some();
+        let all = Some(&mut self.awaits);
+        let of_requests = is_request.then_some(&mut self.of_requests);
+        let of_slow = is_slow.then_some(&mut self.of_slow);
+        for awaits in [all, of_requests, of_slow].into_iter().flatten() {
             awaits.all.add(place, value);
             if is_pool {
                 awaits.pools.add(place, value);

@@ -32,7 +32,7 @@ pub use judged::Judged;
 pub use labels::{LabelSpread, escaped_pattern, labels};
 #[cfg(feature = "text")]
 pub use summary::{Summarized, Summary, summary};
-pub use timeline::{Heatmap, Lanes, heatmap, lanes};
+pub use timeline::{Heatmap, Lanes, heatmap, lanes, task_lanes};
 
 /// Text as HTML shows it, in an element or a quoted attribute.
 pub use crate::xml::escaped;

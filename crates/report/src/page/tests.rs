@@ -99,6 +99,34 @@ fn lanes_tell_work_from_waiting() {
 }
 
 #[test]
+fn tasks_and_routes_have_lanes_too() {
+    use flamelet_profile::{Event, Thread, ThreadId, Timeline};
+
+    let mut builder = ProfileBuilder::new(&[("wall", "nanoseconds")]);
+    let stack = builder.stack(&[]);
+    let mut add = |labels: &[(&str, &str)]| {
+        let labels: Vec<_> = labels.iter().map(|(key, text)| builder.text_label(key, text)).collect();
+        let labels = builder.labels(&labels);
+        builder.sample(stack, labels, &[10]) as u32
+    };
+    let refill = add(&[("task", "refill")]);
+    let cart = add(&[("route", "/cart"), ("method", "GET")]);
+    let waits = add(&[("route", "/cart"), ("state", "waiting")]);
+    let other = add(&[("thread", "main")]);
+    let event = |time, sample, value| Event { time, sample, thread: ThreadId::from_index(0), value };
+    let events =
+        vec![event(0, refill, 10), event(10, cart, 40), event(50, waits, 100), event(160, other, 1000)];
+    let threads = vec![Thread { tid: 1, ..Thread::default() }];
+    let profile = builder.finish_with(Some(Timeline { threads, events, ..Timeline::default() }), None);
+    let by_task = task_lanes(&profile, &Frames::new(&profile), 0, 2).unwrap();
+    let by_task = serde_json::to_value(by_task).unwrap();
+    let lanes = by_task["lanes"].as_array().unwrap();
+    let lane = |at: usize| (lanes[at]["thread"].as_str().unwrap(), lanes[at]["total"].as_i64().unwrap());
+    assert_eq!((lanes.len(), lane(0), lane(1)), (2, ("/cart", 140), ("refill", 10)));
+    assert_eq!(lanes[0]["waits"], serde_json::json!([31, 69]), "a wait lasts: {by_task}");
+}
+
+#[test]
 fn only_the_busiest_threads_get_lanes() {
     use flamelet_profile::{Event, Thread, ThreadId, Timeline};
 

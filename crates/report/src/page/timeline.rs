@@ -1,6 +1,8 @@
-//! Time: one lane per thread, and the heatmap within seconds.
+//! Time: one lane per thread or task, and the heatmap within seconds.
 
-use flamelet_profile::{Event, KERNEL_MAPPING, KERNEL_START, Profile, StackId, Thread, ThreadId};
+use flamelet_profile::{
+    Event, KERNEL_MAPPING, KERNEL_START, LabelSetId, Profile, StackId, StringId, Thread, ThreadId,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 
@@ -53,10 +55,20 @@ pub struct Lanes {
     names: Vec<String>,
 }
 
-/// Returns the lanes of a profile with a timeline, in the sample type at `index`, divided into `buckets`.
+/// Returns the lanes of a profile with a timeline, in the sample type at `index`, divided into `buckets`: one for each thread.
 pub fn lanes(profile: &Profile, frames: &Frames, index: usize, buckets: usize) -> Option<Lanes> {
-    let times = TimedEvents::new(profile, index)?;
-    let ranking = Ranking::new(&times);
+    Some(lanes_of(&TimedEvents::new(profile, index)?, frames, buckets))
+}
+
+/// Like [`lanes`], with one for each task or route. Moments without one are left out.
+pub fn task_lanes(profile: &Profile, frames: &Frames, index: usize, buckets: usize) -> Option<Lanes> {
+    let times = TimedEvents { tasks: Some(Tasks::of(profile)), ..TimedEvents::new(profile, index)? };
+    Some(lanes_of(&times, frames, buckets))
+}
+
+fn lanes_of(times: &TimedEvents<'_>, frames: &Frames, buckets: usize) -> Lanes {
+    let (profile, index) = (times.profile, times.index);
+    let ranking = Ranking::new(times);
     let span = times.span();
     let bucket = span.div_ceil(buckets.clamp(1, 5000) as u64);
     let count = span.div_ceil(bucket) as usize;
@@ -93,7 +105,7 @@ pub fn lanes(profile: &Profile, frames: &Frames, index: usize, buckets: usize) -
     }
     let own = lanes.iter().filter(|lane| lane.threads == 1);
     let peak = own.flat_map(|lane| &lane.values).copied().max().unwrap_or(1).max(1);
-    Some(Lanes { span, bucket, peak, unit: unit(profile, index), lanes, names: names.texts })
+    Lanes { span, bucket, peak, unit: unit(profile, index), lanes, names: names.texts }
 }
 
 fn increase(sum: &mut i64, value: i64) {
@@ -108,21 +120,68 @@ struct TimedEvents<'a> {
     waits: Vec<bool>,
     /// Whether values are nanoseconds.
     has_durations: bool,
+    /// What has lanes in place of threads.
+    tasks: Option<Tasks>,
+}
+
+/// Tasks and routes, as the labels of samples name them. They take the place of threads.
+struct Tasks {
+    /// For each label set, its task.
+    of_set: Vec<Option<ThreadId>>,
+    names: Vec<Thread>,
+}
+
+/// The labels that name a task, the first that a sample has.
+const TASK_LABELS: [&str; 2] = ["task", "route"];
+
+impl Tasks {
+    fn of(profile: &Profile) -> Self {
+        let keys = TASK_LABELS.map(|label| profile.strings().find(label));
+        let (mut ids, mut names) = (FxHashMap::default(), Vec::new());
+        let mut task_of = |set: usize| {
+            let labels = profile.labels(LabelSetId::from_index(set));
+            let text = |key: StringId| {
+                labels.iter().find(|label| label.key == key && label.is_text()).map(|label| label.text)
+            };
+            let name = keys.iter().flatten().find_map(|&key| text(key))?;
+            Some(*ids.entry(name).or_insert_with(|| {
+                names.push(Thread { name, ..Thread::default() });
+                ThreadId::from_index(names.len() - 1)
+            }))
+        };
+        let of_set = (0..profile.label_set_count()).map(&mut task_of).collect();
+        Self { of_set, names }
+    }
 }
 
 impl<'a> TimedEvents<'a> {
     fn new(profile: &'a Profile, index: usize) -> Option<Self> {
         profile.timeline.as_ref()?;
         let (waits, has_durations) = (profile.waiting_sets(), profile.counts_nanoseconds(index));
-        Some(Self { profile, index, waits, has_durations })
+        Some(Self { profile, index, waits, has_durations, tasks: None })
     }
 
     fn events(&self) -> impl Iterator<Item = Event> + '_ {
-        self.profile.events_in(self.index).into_iter().flatten()
+        self.profile.events_in(self.index).into_iter().flatten().filter_map(|event| match &self.tasks {
+            Some(tasks) => Some(Event { thread: tasks.of_set[self.set_of(&event)]?, ..event }),
+            None => Some(event),
+        })
+    }
+
+    /// Returns the threads or tasks that events name.
+    fn threads(&self) -> &[Thread] {
+        match &self.tasks {
+            Some(tasks) => &tasks.names,
+            None => self.profile.timeline.as_ref().map_or(&[], |timeline| &timeline.threads),
+        }
+    }
+
+    fn set_of(&self, event: &Event) -> usize {
+        self.profile.sample(event.sample as usize).labels.index()
     }
 
     fn is_wait(&self, event: &Event) -> bool {
-        self.waits[self.profile.sample(event.sample as usize).labels.index()]
+        self.waits[self.set_of(event)]
     }
 
     /// Returns when an event ends. Only a wait lasts.
@@ -190,7 +249,7 @@ impl Ranking {
                 increase(&mut thread.busy, event.value);
             }
         }
-        let threads = times.profile.timeline.as_ref().map_or(&[][..], |timeline| &timeline.threads);
+        let threads = times.threads();
         let mut ranked: Vec<(ThreadId, Thread, ThreadTotals)> = totals
             .iter()
             .filter_map(|(&id, &sum)| Some((id, *threads.get(id.index())?, sum)))

@@ -43,7 +43,7 @@ impl Take for Busy {
         Ok(made_up_waits::requests())
     }
 
-    fn take_wait(&self, kind: WaitKind, _: &CancelToken) -> Result<Taken, Error> {
+    fn take_wait(&self, kind: WaitKind, _: u32, _: &CancelToken) -> Result<Taken, Error> {
         Ok(Taken { name: kind.endpoint().to_owned(), profile: made_up_waits::waits(kind) })
     }
 }

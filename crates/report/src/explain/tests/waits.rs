@@ -15,14 +15,14 @@ pub(super) const TESTED: &[&str] = &[
 
 const MS: i64 = 1_000_000;
 
-/// A row: its stack, leaf first, a label, and how many milliseconds.
-type Row<'a> = (&'a [FrameText<'a>], (&'a str, &'a str), i64);
+/// A row: its stack, leaf first, its labels, and how many milliseconds.
+type Row<'a> = (&'a [FrameText<'a>], &'a [(&'a str, &'a str)], i64);
 
 fn waits(count: &str, duration: i64, rows: &[Row<'_>]) -> Explanation {
     let mut builder = ProfileBuilder::new(&[(count, "count"), ("delay", "nanoseconds")]);
     builder.set_default_sample_type("delay");
     builder.header_mut().duration_nanos = duration;
-    for (stack, (key, value), millis) in rows {
+    for (stack, labels, millis) in rows {
         let frames: Vec<_> = stack
             .iter()
             .map(|(name, file)| {
@@ -31,8 +31,8 @@ fn waits(count: &str, duration: i64, rows: &[Row<'_>]) -> Explanation {
             })
             .collect();
         let stack = builder.stack(&frames);
-        let label = builder.text_label(key, value);
-        let labels = builder.labels(&[label]);
+        let labels: Vec<_> = labels.iter().map(|(key, value)| builder.text_label(key, value)).collect();
+        let labels = builder.labels(&labels);
         builder.sample(stack, labels, &[500, millis * MS]);
     }
     let report =
@@ -54,8 +54,8 @@ const RECEIVE: FrameText<'_> = ("std::sync::mpmc::list::Channel<T>::recv", "");
 
 #[test]
 fn a_lock_is_reported_where_it_is_waited_for_and_an_idle_worker_is_not() {
-    let lock: Row<'_> = (&[FUTEX, CONTENDED, TOTAL, HANDLE], ("kind", "mutex"), 400);
-    let idle: Row<'_> = (&[FUTEX, RECEIVE, HANDLE], ("kind", "channel"), 90_000);
+    let lock: Row<'_> = (&[FUTEX, CONTENDED, TOTAL, HANDLE], &[("kind", "mutex")], 400);
+    let idle: Row<'_> = (&[FUTEX, RECEIVE, HANDLE], &[("kind", "channel")], 90_000);
     let explained = waits("contentions", 0, &[lock, idle]);
     let found = finding(&explained, "contended-lock");
     assert!(found.title.contains("400ms"), "{}", found.title);
@@ -76,13 +76,13 @@ fn a_lock_is_reported_where_it_is_waited_for_and_an_idle_worker_is_not() {
 #[test]
 fn who_holds_a_lock_is_reported_from_the_other_profile() {
     let guard = ("core::ptr::drop_in_place<std::sync::poison::mutex::MutexGuard<()>>", "");
-    let explained = waits("contentions", 0, &[(&[WAKE, guard, TOTAL, HANDLE], ("kind", "mutex"), 400)]);
+    let explained = waits("contentions", 0, &[(&[WAKE, guard, TOTAL, HANDLE], &[("kind", "mutex")], 400)]);
     assert_eq!(finding(&explained, "lock-holder").places[0].function, "shop::total");
     assert!(!speaks(&explained, "contended-lock"));
-    let parked = waits("contentions", 0, &[(&[FUTEX, HANDLE], ("kind", "condvar"), 400)]);
+    let parked = waits("contentions", 0, &[(&[FUTEX, HANDLE], &[("kind", "condvar")], 400)]);
     assert!(!speaks(&parked, "lock-holder"), "no thread holds a condition variable");
     let unlocks = ("parking_lot::raw_mutex::RawMutex::unlock_slow", "");
-    let explained = waits("contentions", 0, &[(&[unlocks, TOTAL], ("", ""), 400)]);
+    let explained = waits("contentions", 0, &[(&[unlocks, TOTAL], &[("", "")], 400)]);
     assert!(speaks(&explained, "lock-holder") && !speaks(&explained, "contended-lock"));
 }
 
@@ -91,28 +91,43 @@ const QUERY: FrameText<'_> = ("shop::query", "/home/me/shop/src/db.rs");
 
 #[test]
 fn an_await_dominates_if_requests_spend_half_of_their_awaiting_there() {
-    let query = |millis| -> Row<'_> { (&[SLEEP, QUERY, HANDLE], ("route", "/cart"), millis) };
-    let other: Row<'_> = (&[SLEEP, TOTAL, HANDLE], ("route", "/cart"), 300);
-    let background: Row<'_> = (&[SLEEP, ("shop::refill", HANDLE.1)], ("task", "refill"), 90_000);
+    let query = |millis| -> Row<'_> { (&[SLEEP, QUERY, HANDLE], &[("route", "/cart")], millis) };
+    let other: Row<'_> = (&[SLEEP, TOTAL, HANDLE], &[("route", "/cart")], 300);
+    let background: Row<'_> = (&[SLEEP, ("shop::refill", HANDLE.1)], &[("task", "refill")], 90_000);
     let explained = waits("awaits", 0, &[query(900), other, background]);
     let found = finding(&explained, "dominant-await");
     assert_eq!(found.places[0].function, "shop::query");
     assert!((found.share - 0.75).abs() < 1e-9 && found.title.contains("900ms of 1.20s"), "{found:?}");
-    let even = [query(300), other, (&[SLEEP, HANDLE], ("route", "/cart"), 300), background];
+    let even = [query(300), other, (&[SLEEP, HANDLE], &[("route", "/cart")], 300), background];
     assert!(!speaks(&waits("awaits", 0, &even), "dominant-await"));
     // Without requests, all tasks count.
     assert!(speaks(&waits("awaits", 0, &[background]), "dominant-await"));
+}
+
+/// Most requests wait for one thing, and the slow ones for another.
+#[test]
+fn the_await_of_slow_requests_dominates_if_it_is_known_which_are_slow() {
+    let usual: Row<'_> = (&[SLEEP, TOTAL, HANDLE], &[("route", "/cart")], 9_000);
+    let slow: [(&str, &str); 2] = [("route", "/cart"), ("slow", "p99")];
+    let query: Row<'_> = (&[SLEEP, QUERY, HANDLE], &slow, 900);
+    let explained = waits("awaits", 0, &[usual, query]);
+    let found = finding(&explained, "dominant-await");
+    assert_eq!(found.places[0].function, "shop::query");
+    assert!(found.title.contains("900ms of 900ms, of requests slower than the p99"), "{}", found.title);
+    let some: Row<'_> = (&[SLEEP, TOTAL, HANDLE], &slow, 900);
+    let other: Row<'_> = (&[SLEEP, HANDLE], &slow, 900);
+    assert!(!speaks(&waits("awaits", 0, &[usual, query, some, other]), "dominant-await"), "none dominates");
 }
 
 #[test]
 fn a_pool_is_too_small_if_requests_queue_for_it() {
     let acquire = ("<tokio::sync::batch_semaphore::Acquire as core::future::future::Future>::poll", "");
     let mutex = ("tokio::sync::mutex::Mutex<T>::lock::{{closure}}", "");
-    let queue: Row<'_> = (&[acquire, QUERY, HANDLE], ("route", "/cart"), 600);
-    let other: Row<'_> = (&[SLEEP, TOTAL, HANDLE], ("route", "/cart"), 600);
+    let queue: Row<'_> = (&[acquire, QUERY, HANDLE], &[("route", "/cart")], 600);
+    let other: Row<'_> = (&[SLEEP, TOTAL, HANDLE], &[("route", "/cart")], 600);
     assert!(speaks(&waits("awaits", 0, &[queue, other]), "undersized-pool"));
     assert!(!speaks(&waits("awaits", 0, &[other]), "undersized-pool"));
-    let locked: Row<'_> = (&[acquire, mutex, QUERY, HANDLE], ("route", "/cart"), 600);
+    let locked: Row<'_> = (&[acquire, mutex, QUERY, HANDLE], &[("route", "/cart")], 600);
     assert!(!speaks(&waits("awaits", 0, &[locked, other]), "undersized-pool"), "an async mutex is no pool");
 }
 
@@ -121,11 +136,11 @@ fn long_polls_hold_up_the_executor_whatever_their_cause() {
     let explained = waits(
         "polls",
         0,
-        &[(&[FUTEX, TOTAL, HANDLE], ("cause", "lock"), 300), (&[TOTAL, HANDLE], ("cause", "cpu"), 100)],
+        &[(&[FUTEX, TOTAL, HANDLE], &[("cause", "lock")], 300), (&[TOTAL, HANDLE], &[("cause", "cpu")], 100)],
     );
     let found = finding(&explained, "blocked-executor");
     assert!(found.title.ends_with("400ms by lock 75 %, cpu 25 %"), "{}", found.title);
-    let one = waits("polls", 0, &[(&[TOTAL, HANDLE], ("cause", "cpu"), 30)]);
+    let one = waits("polls", 0, &[(&[TOTAL, HANDLE], &[("cause", "cpu")], 30)]);
     assert!(!speaks(&one, "blocked-executor"), "30 ms since the start");
     assert!(!speaks(&waits("polls", 0, &[]), "blocked-executor"));
 }

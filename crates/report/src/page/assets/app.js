@@ -357,6 +357,106 @@ function currentPalette() {
   const style = getComputedStyle(document.documentElement);
   return new Palette((name) => style.getPropertyValue(name).trim());
 }
+// labels.js
+// Label selectors of a fleet, such as {version="2"}: reading, completing, and choosing two values to compare.
+
+
+/**
+ * @typedef {{name: string, values: string[]}} LabelValues
+ */
+
+/** Options that are offered at once. */
+const MOST_OFFERED = 200;
+
+/** A condition that a label has a value. @param {string} name @param {string} value */
+function condition(name, value) {
+  return `${name}="${value.replace(/[\\"]/g, "\\$&").replace(/\n/g, "\\n")}"`;
+}
+
+/** The inside of a selector, without braces. @param {string} select */
+function inside(select) {
+  return select.trim().replace(/^\{/, "").replace(/\}$/, "").trim().replace(/,$/, "").trim();
+}
+
+/** Adds a condition to a selector. @param {string} select @param {string} name @param {string} value */
+function withLabel(select, name, value) {
+  const before = inside(select);
+  return `{${before === "" ? "" : `${before}, `}${condition(name, value)}}`;
+}
+
+/**
+ * The selectors that complete what was typed: the conditions before the last one stay.
+ * @param {LabelValues[]} labels @param {string} typed @returns {string[]}
+ */
+function completions(labels, typed) {
+  const parts = /^(.*,)?([^,]*)$/s.exec(typed.trim().replace(/^\{/, "").replace(/\}$/, "")) ?? ["", "", ""];
+  const [before, last] = [(parts[1] ?? "").trim(), (parts[2] ?? "").trim().toLowerCase()];
+  const found = [];
+  for (const { name, values } of labels) {
+    for (const value of values) {
+      const text = condition(name, value);
+      if (found.length < MOST_OFFERED && text.toLowerCase().includes(last)) found.push(`{${before}${before === "" ? "" : " "}${text}}`);
+    }
+  }
+  return found;
+}
+
+/**
+ * The row below the time picker: a selector with completion, and two values of a label to compare.
+ * @param {{onSelect: (select: string) => void, onCompare: (base: string, wanted: string) => void}} actions
+ */
+function labelRow(actions) {
+  const list = h("datalist", { id: "label-completions" });
+  const field = /** @type {HTMLInputElement} */ (h("input.label-select", { list: "label-completions", "aria-label": "Labels", placeholder: '{version="2"}', spellcheck: "false", autocomplete: "off" }));
+  const name = /** @type {HTMLSelectElement} */ (h("select.profiles", { "aria-label": "Label to compare by", onchange: () => showValues() }));
+  const base = /** @type {HTMLSelectElement} */ (h("select.profiles", { "aria-label": "First value" }));
+  const wanted = /** @type {HTMLSelectElement} */ (h("select.profiles", { "aria-label": "Second value" }));
+  const compare = h("button.toggle", { text: "Compare these two values", title: "Show what changes from the first value to the second in the selected range", onclick: () => compareValues() });
+  const pair = h("span.label-pair", {}, name, base, "→", wanted, compare);
+  const element = h("div.picker-actions.label-row", { hidden: true }, h("span", { text: "Labels" }), field, list, h("span.spring"), pair);
+  /** @type {LabelValues[]} */
+  let labels = [];
+
+  const offer = () => replaceContent(list, ...completions(labels, field.value).map((value) => h("option", { value })));
+  field.addEventListener("input", offer);
+  field.addEventListener("change", () => actions.onSelect(field.value.trim()));
+
+  function showValues() {
+    const values = labels.find((label) => label.name === name.value)?.values ?? [];
+    const options = () => values.map((value) => h("option", { value, text: value }));
+    replaceContent(base, ...options());
+    replaceContent(wanted, ...options());
+    base.value = values.at(-2) ?? values[0] ?? "";
+    wanted.value = values.at(-1) ?? "";
+  }
+
+  function compareValues() {
+    const [one, other] = [base, wanted].map((side) => withLabel(field.value, name.value, side.value));
+    if (base.value !== wanted.value) actions.onCompare(one, other);
+  }
+
+  return {
+    element,
+    /** @param {string} select */
+    show(select) {
+      field.value = select;
+    },
+    /** @param {LabelValues[]} next @param {string} select */
+    update(next, select) {
+      labels = next;
+      element.hidden = next.length === 0;
+      field.value = select;
+      const several = next.filter((label) => label.values.length > 1);
+      pair.hidden = several.length === 0;
+      const before = name.value;
+      replaceContent(name, ...several.map((label) => h("option", { value: label.name, text: label.name })));
+      const usual = several.find((label) => label.name === before) ?? several.find((label) => /version|git_ref/.test(label.name)) ?? several[0];
+      name.value = usual?.name ?? "";
+      showValues();
+      offer();
+    },
+  };
+}
 // state.js
 // Everything that the page shows is stored in its URL, so back, reload and sharing work.
 
@@ -373,12 +473,14 @@ function currentPalette() {
  * @property {string} profile   which of several profiles
  * @property {string} base      the profile to compare with
  * @property {string} service   whose past the time picker shows; empty for the first
+ * @property {string} select    which series of the past the time picker shows, as a label selector; empty for all
  * @property {boolean} inverted callers instead of callees
  * @property {boolean} upward   the root at the bottom
  * @property {string} sort      the column that the table is sorted by
  * @property {string} fold      `generics` for names without type parameters, `all` to show every frame, both with a comma
  * @property {string} open      the paths of the chains of frames that are open, with commas
  * @property {string} mine      an expression for code that is yours, whatever paths and names say
+ * @property {string} lanes     `task` for a timeline with a lane for each task instead of each thread
  * @property {string} colour    `crate`, `heat` or `diff`; empty for the default
  */
 
@@ -399,6 +501,7 @@ const WAIT_QUESTIONS = {
   block: "Where threads wait for locks",
   mutex: "Who holds the locks",
   blocked: "Who blocks the executor",
+  wall: "Where all threads are, for 10 s",
 };
 
 /** @type {Readonly<State>} */
@@ -413,12 +516,14 @@ const FIRST_STATE = Object.freeze({
   profile: "",
   base: "",
   service: "",
+  select: "",
   inverted: false,
   upward: false,
   sort: "flat",
   fold: "",
   open: "",
   mine: "",
+  lanes: "",
   colour: "",
 });
 
@@ -431,10 +536,12 @@ const STATE_TEXTS = /** @type {const} */ ([
   ["profile", "p"],
   ["base", "base"],
   ["service", "s"],
+  ["select", "sel"],
   ["sort", "sort"],
   ["fold", "fold"],
   ["open", "open"],
   ["mine", "mine"],
+  ["lanes", "lanes"],
   ["colour", "colour"],
 ]);
 
@@ -639,7 +746,7 @@ function isNoise(base, now, perSample) {
   return now === base || Math.abs(now - base) < NOISE_SIGMAS * deviation;
 }
 // view-timeline.js
-// The timeline: one lane per thread, grouped by process; threads that did nothing share one. Dragging selects a time range, which every other view uses.
+// The timeline: one lane per thread, grouped by process, or per task; those that did nothing share one. Dragging selects a time range, which every other view uses.
 
 
 /** @typedef {import("./app.js").App} App */
@@ -670,6 +777,7 @@ function timelineView(app) {
     title: "Then select another time range: every view shows the difference",
     onclick: () => app.set({ base: `@${app.state.time}`, time: "", zoom: "" }),
   });
+  const byTask = h("button.toggle", { title: "A lane for each task and route, or for each thread", onclick: () => app.set({ lanes: app.state.lanes === "task" ? "" : "task" }) });
   /** @type {Timeline | null} */
   let data = null;
   let shown = "nothing yet";
@@ -749,7 +857,7 @@ function timelineView(app) {
     context.fillStyle = palette.text;
     context.fillText(laneName(lane), 12, y + high - 24, LANE_LABEL - 24);
     context.fillStyle = palette.soft;
-    const which = lane.threads > 1 ? "" : `${lane.tid}  ·  `;
+    const which = lane.threads > 1 || lane.tid === 0 ? "" : `${lane.tid}  ·  `;
     context.fillText(`${which}${amountText(lane.total, data.unit)}`, 12, y + high - 10, LANE_LABEL - 24);
   }
 
@@ -834,16 +942,19 @@ function timelineView(app) {
 
   return {
     element,
-    controls: [compare, clear],
+    controls: [byTask, compare, clear],
     /** @param {State} state */
     async update(state) {
       clear.hidden = state.time === "";
       compare.hidden = state.time === "" || state.base !== "";
+      byTask.hidden = app.provider.saved || !hasTasks(app.opened.about);
+      const lanes = byTask.hidden ? "" : state.lanes;
+      byTask.textContent = lanes === "task" ? "Lanes: tasks" : "Lanes: threads";
       const whole = wholeTime(state);
-      const wanted = dataQuery(whole).toString();
+      const wanted = `${dataQuery(whole)} ${lanes}`;
       if (wanted !== shown) {
         const buckets = String(bucketCount(place().width, app.opened.about));
-        const answer = await app.waitFor(app.provider.data("timeline", whole, { buckets }));
+        const answer = await app.waitFor(app.provider.data("timeline", whole, { buckets, ...(lanes === "" ? {} : { lanes }) }));
         if (answer === null) return;
         data = answer;
         shown = wanted;
@@ -869,23 +980,28 @@ function bucketCount(width, about) {
   return Math.max(50, Math.min(2000, Math.floor(width / 3), Math.floor(filled)));
 }
 
+/** Whether samples name tasks or routes. @param {Record<string, any> | null} about */
+function hasTasks(about) {
+  return ["task", "route"].some((label) => about?.label_keys?.includes(label));
+}
+
 /** The lanes as a table for screen readers. @param {Timeline} data */
 function lanesTable(data) {
   const sum = (/** @type {number[]} */ values) => valueLabel(values.reduce((all, value) => all + value, 0), data.unit);
   const row = (/** @type {Lane} */ lane) => h("tr", {}, ...[processTitle(lane), laneName(lane), valueLabel(lane.total, data.unit), sum(lane.kernel), sum(lane.waits)].map((text) => h("td", { text })));
-  const head = h("tr", {}, ...["Process", "Thread", "Total", "Kernel", "Waiting"].map((text) => h("th", { text, scope: "col" })));
-  return h("table", {}, h("caption", { text: `Threads over ${timeLabel(data.span)}` }), h("thead", {}, head), h("tbody", {}, ...data.lanes.map(row)));
+  const head = h("tr", {}, ...["Process", "Thread or task", "Total", "Kernel", "Waiting"].map((text) => h("th", { text, scope: "col" })));
+  return h("table", {}, h("caption", { text: `Lanes over ${timeLabel(data.span)}` }), h("thead", {}, head), h("tbody", {}, ...data.lanes.map(row)));
 }
 
 /** @param {Lane} lane */
 function laneName(lane) {
-  if (lane.threads > 1) return `${lane.threads} other threads`;
+  if (lane.threads > 1) return lane.tid === 0 ? `${lane.threads} other tasks` : `${lane.threads} other threads`;
   return lane.thread || `thread ${lane.tid}`;
 }
 
 /** @param {Lane} lane */
 function processTitle(lane) {
-  return `${lane.process || "process"} ${lane.pid || ""}`.trim();
+  return lane.tid === 0 ? "" : `${lane.process || "process"} ${lane.pid || ""}`.trim();
 }
 
 /**
@@ -960,10 +1076,11 @@ function timePicker(app) {
   const chosen = h("span.picker-chosen", { role: "status" });
   const show = h("button.primary", { text: "Show this range", onclick: () => void showRange() });
   const compare = h("button.toggle", { text: "Compare these two ranges", title: "Show what changed from the earlier range to the later one", onclick: () => void compareRanges() });
-  const clear = h("button.toggle", { text: "Clear", onclick: () => select([]) });
+  const clear = h("button.toggle", { text: "Clear", onclick: () => selectSpans([]) });
   const holder = h("div.picker-course", {}, canvas);
   const services = /** @type {HTMLSelectElement} */ (h("select.profiles", { "aria-label": "Service", hidden: true, onchange: () => void showService(services.value) }));
-  const element = h("section.picker", { "aria-label": "History", hidden: true }, holder, h("div.picker-actions", {}, services, chosen, h("span.spring"), show, compare, clear));
+  const row = labelRow({ onSelect: (select) => void showRange(select), onCompare: (base, wanted) => void compareSelected(base, wanted) });
+  const element = h("section.picker", { "aria-label": "History", hidden: true }, holder, h("div.picker-actions", {}, services, chosen, h("span.spring"), show, compare, clear), row.element);
   /** @type {Course | null} */
   let course = null;
   /** The ranges that were selected, the newest last; at most two. @type {Span[]} */
@@ -1031,7 +1148,7 @@ function timePicker(app) {
   }
 
   /** @param {Span[]} next */
-  function select(next) {
+  function selectSpans(next) {
     spans = next.slice(-2);
     const newest = spans.at(-1);
     const text = newest ? `${clockText(newest[0], 0)} to ${clockText(newest[1], 0)} UTC` : "Drag over the history to select a range";
@@ -1042,8 +1159,10 @@ function timePicker(app) {
     draw();
   }
 
-  /** Opens a range. @param {Span} span */
-  const open = (span) => app.waitFor(app.provider.range(span[0], span[1], services.value));
+  /** Opens a range. @param {Span} span @param {string} [select] */
+  const open = (span, select = app.state.select) => app.waitFor(app.provider.range(span[0], span[1], services.value, select));
+  /** The selected range, or everything. @returns {Span} */
+  const shownSpan = () => spans.at(-1) ?? [course?.from ?? 0, Math.max(course?.to ?? 1, (course?.from ?? 0) + 1)];
 
   const readCourse = (/** @type {string} */ service) => app.waitFor(app.provider.course(Math.max(100, Math.floor(holder.clientWidth / 3)), service));
 
@@ -1054,15 +1173,29 @@ function timePicker(app) {
     const answer = await readCourse(service);
     if (answer === null) return;
     [asked, course] = [service, answer];
-    select([]);
-    const entry = await open([answer.from, Math.max(answer.to, answer.from + 1)]);
-    if (entry) app.set({ service, profile: entry.id, base: "", ...fresh });
+    selectSpans([]);
+    const entry = await open([answer.from, Math.max(answer.to, answer.from + 1)], "");
+    if (entry) app.set({ service, select: "", profile: entry.id, base: "", ...fresh });
+    await readLabels(service, "");
   }
 
-  async function showRange() {
-    const span = spans.at(-1);
-    const entry = span && (await open(span));
-    if (entry) app.set({ service: services.value, profile: entry.id, base: "", ...fresh });
+  /** @param {string} service @param {string} select */
+  async function readLabels(service, select) {
+    const labels = await app.waitFor(app.provider.labels(service));
+    if (labels && services.value === service) row.update(labels, select);
+  }
+
+  /** @param {string} select */
+  async function showRange(select = app.state.select) {
+    const entry = await open(shownSpan(), select);
+    if (entry) app.set({ service: services.value, select, profile: entry.id, base: "", ...fresh });
+  }
+
+  /** Compares what two selectors match in the same range. @param {string} one @param {string} other */
+  async function compareSelected(one, other) {
+    const base = await open(shownSpan(), one);
+    const entry = base && (await open(shownSpan(), other));
+    if (base && entry) app.set({ service: services.value, profile: entry.id, base: base.id, ...fresh });
   }
 
   async function compareRanges() {
@@ -1086,7 +1219,7 @@ function timePicker(app) {
       canvas.removeEventListener("pointermove", move);
       const span = brush;
       brush = null;
-      if (span && placeOf(span[1]) - placeOf(span[0]) >= 3) select([...spans, span]);
+      if (span && placeOf(span[1]) - placeOf(span[0]) >= 3) selectSpans([...spans, span]);
       else draw();
     };
     canvas.addEventListener("pointermove", move);
@@ -1109,7 +1242,7 @@ function timePicker(app) {
     const begin = course.from;
     const newest = spans.at(-1);
     const moved = movedSpan(newest ? [newest[0] - begin, newest[1] - begin] : null, step, event.shiftKey, length());
-    select([...spans.slice(0, -1), [moved[0] + begin, moved[1] + begin]]);
+    selectSpans([...spans.slice(0, -1), [moved[0] + begin, moved[1] + begin]]);
   });
   new ResizeObserver(draw).observe(holder);
 
@@ -1123,14 +1256,19 @@ function timePicker(app) {
       if (services.dataset.names !== names.join("\n")) replaceContent(services, ...names.map((name) => h("option", { value: name, text: name })));
       services.dataset.names = names.join("\n");
       services.value = names.includes(service) ? service : (names[0] ?? "");
-      if (element.hidden || asked === services.value) return draw();
+      if (element.hidden || asked === services.value) {
+        row.show(app.state.select);
+        return draw();
+      }
       asked = services.value;
+      const wanted = app.state.select;
       // A fleet has nothing to show before a service is chosen.
       if (!opened.about && names.length > 0) return showService(asked);
       const answer = await readCourse(asked);
       if (answer === null) asked = null;
       course = answer;
-      select([]);
+      selectSpans([]);
+      if (answer !== null) await readLabels(asked ?? "", wanted);
     },
     themeChanged: draw,
   };
@@ -1748,9 +1886,14 @@ class ServerData {
     return answerOf(fetch(`api/course?${new URLSearchParams({ buckets: String(parts), s: service })}`));
   }
 
-  /** Adds a range of the history to the profiles. @param {number} from in milliseconds since 1970 @param {number} to @param {string} service @returns {Promise<Entry>} */
-  async range(from, to, service) {
-    const query = new URLSearchParams({ from: String(from), to: String(to), s: service });
+  /** The labels that can be selected in the history. @param {string} service @returns {Promise<import("./labels.js").LabelValues[]>} */
+  async labels(service) {
+    return answerOf(fetch(`api/labels?${new URLSearchParams({ s: service })}`));
+  }
+
+  /** Adds a range of the history to the profiles. @param {number} from in milliseconds since 1970 @param {number} to @param {string} service @param {string} select a label selector @returns {Promise<Entry>} */
+  async range(from, to, service, select) {
+    const query = new URLSearchParams({ from: String(from), to: String(to), s: service, sel: select });
     return answerOf(fetch(`api/range?${query}`, { method: "POST", headers: { "X-Flamelet": "1" } }));
   }
 }
@@ -1918,6 +2061,11 @@ class SavedData {
 
   /** @returns {Promise<never>} */
   async course() {
+    throw new Error("A saved page has no history.");
+  }
+
+  /** @returns {Promise<never>} */
+  async labels() {
     throw new Error("A saved page has no history.");
   }
 
@@ -2684,12 +2832,7 @@ class FlamePane {
 
   /** Updates the table for screen readers, and the note about boxes that a saved page left out. @param {Picture} picture */
   describe(picture) {
-    const { unit } = this.app.sampleType();
-    const all = picture.weight[0] || 1;
-    const order = Array.from({ length: picture.count }, (_, at) => at).sort((a, b) => picture.own[b] - picture.own[a]);
-    const rows = order.slice(0, 30).map((box) => h("tr", {}, h("td", { text: picture.nameOf(box) }), h("td", { text: valueLabel(picture.own[box], unit) }), h("td", { text: shareLabel(picture.own[box], all) })));
-    const head = h("tr", {}, ...["Function", "Self", "Share"].map((text) => h("th", { text, scope: "col" })));
-    replaceContent(this.table, h("table", {}, h("caption", { text: "The boxes with the largest self value" }), h("thead", {}, head), h("tbody", {}, ...rows)));
+    replaceContent(this.table, readersTable(picture, this.app.sampleType().unit));
     this.notice.textContent = noticeFor(picture, this.app.provider.saved);
     this.notice.hidden = this.notice.textContent === "";
   }
@@ -2702,6 +2845,15 @@ class FlamePane {
   printed(on) {
     this.flame.printed(on);
   }
+}
+
+/** A picture as a table for screen readers. @param {Picture} picture @param {string} unit */
+function readersTable(picture, unit) {
+  const all = picture.weight[0] || 1;
+  const order = Array.from({ length: picture.count }, (_, at) => at).sort((a, b) => picture.own[b] - picture.own[a]);
+  const rows = order.slice(0, 30).map((box) => h("tr", {}, h("td", { text: picture.nameOf(box) }), h("td", { text: valueLabel(picture.own[box], unit) }), h("td", { text: shareLabel(picture.own[box], all) })));
+  const head = h("tr", {}, ...["Function", "Self", "Share"].map((text) => h("th", { text, scope: "col" })));
+  return h("table", {}, h("caption", { text: "The boxes with the largest self value" }), h("thead", {}, head), h("tbody", {}, ...rows));
 }
 
 /** What the colours mean. */
@@ -3722,6 +3874,90 @@ function mappingsOf(about) {
   const rows = about.mappings.map((/** @type {any} */ one) => h("tr", {}, h("td", { text: one.file }), h("td.soft", { text: one.build_id }), h("td.soft", { text: one.symbols ? "named" : "no names" })));
   return h("section", {}, h("h2", { text: "Binaries" }), h("table.facts", {}, h("tbody", {}, ...rows)));
 }
+// request-sides.js
+// What one route spends its time on: CPU, blocked and awaiting, side by side.
+
+
+/** @typedef {import("./app.js").App} App */
+/** @typedef {import("./state.js").State} State */
+/** @typedef {import("./picture.js").Picture} Picture */
+/** @typedef {{title: string, means: string, what: string, filters: import("./state.js").Filter[]}} SidePart a profile to take: its title, what it shows, its endpoint, and the filters for the route */
+
+/** The unit of all of them. */
+const SIDE_UNIT = "nanoseconds";
+
+/**
+ * Takes the profiles of a route, one after the other, and shows each as soon as it is there.
+ * @param {App} app @param {string} title @param {SidePart[][]} columns @param {() => void} close
+ */
+function routeSides(app, title, columns, close) {
+  const panes = columns.map((parts) => parts.map((part) => new SidePane(app, part)));
+  const element = h(
+    "section.request-sides",
+    { "aria-label": `Profiles of ${title}` },
+    h("div.request-sides-head", {}, h("h2", { text: title }), h("button.toggle", { text: "Close", onclick: close })),
+    h("div.request-columns", {}, ...panes.map((column) => h("div.request-column", {}, ...column.map((pane) => pane.element)))),
+  );
+  return {
+    element,
+    async load() {
+      for (const pane of panes.flat()) await pane.load();
+    },
+    themeChanged: () => panes.flat().forEach((pane) => pane.flame.themeChanged()),
+  };
+}
+
+/** One of the profiles. */
+class SidePane {
+  /** @param {App} app @param {SidePart} part */
+  constructor(app, part) {
+    this.app = app;
+    this.part = part;
+    /** @type {State} */
+    this.state = { ...FIRST_STATE, view: "flame", filters: part.filters };
+    this.flame = new FlameCanvas(
+      {
+        zoom: () => this.open(),
+        menu: () => this.open(),
+        hover: (picture, box, event) => this.hover(picture, box, event),
+        select: () => {},
+        magnified: () => {},
+      },
+      `${part.title}, as a flame graph. Enter opens it.`,
+    );
+    this.total = h("span.soft", { text: "…" });
+    this.table = h("div.for-readers");
+    const head = h("div.request-side-head", {}, h("button.link", { text: part.title, title: `Open this profile: ${part.means}`, onclick: () => this.open() }), this.total);
+    this.element = h("div.request-side", {}, head, this.flame.element, this.table);
+  }
+
+  async load() {
+    const { app, part } = this;
+    flash(`Taking a profile: ${part.title} …`);
+    const entry = await app.waitFor(app.provider.take(10, part.what));
+    if (entry === null) return void (this.total.textContent = "not taken");
+    this.state = { ...this.state, profile: entry.id };
+    const picture = await app.waitFor(app.provider.flame(this.state, { direction: "callees", pivot: "", zoom: "", width: this.flame.width * (devicePixelRatio || 1) }));
+    if (picture === null) return;
+    const whole = picture.weight[0] ?? 0;
+    this.total.textContent = whole > 0 ? valueLabel(whole, SIDE_UNIT) : "nothing of this route";
+    this.flame.show(picture, false);
+    replaceContent(this.table, readersTable(picture, SIDE_UNIT));
+  }
+
+  /** Shows this profile alone. */
+  open() {
+    hideTooltip();
+    if (this.state.profile !== "") this.app.set({ ...this.state });
+  }
+
+  /** @param {Picture} picture @param {number} box @param {MouseEvent | null} event */
+  hover(picture, box, event) {
+    if (box < 0 || !event) return hideTooltip();
+    const value = picture.valueOf(box).now;
+    showTooltip(picture.nameOf(box), picture.fileOf(box), [["total", `${exactLabel(value, SIDE_UNIT)} · ${shareLabel(value, picture.weight[0] || 1)}`]], event);
+  }
+}
 // view-requests.js
 // Requests: what each route of a live service spends its time on, for all requests and for the slowest.
 
@@ -3738,23 +3974,42 @@ const REQUEST_PARTS = /** @type {const} */ ([
   ["runnable_ns", "runnable", "woken, and waiting for a free thread"],
 ]);
 
-/** The profiles of a route: the name, what they show, their endpoint (empty for CPU time), and the part whose samples count. */
-const REQUEST_PROFILES = /** @type {const} */ ([
-  ["CPU", "on the CPU", "", ""],
-  ["blocked: locks", "waiting for a lock that holds up the thread", "block", ""],
-  ["blocked: long polls", "in a poll that held up the thread for long, by a lock, a file or another system call", "blocked", "blocked"],
-  ["awaiting", "waiting to be woken: a timer, a socket, an async lock, other tasks", "await", ""],
+/** The profiles of a route, by the column that they have beside the others: the name, what they show, their endpoint (empty for CPU time), and the part whose samples count. */
+const REQUEST_COLUMNS = /** @type {const} */ ([
+  [["CPU", "on the CPU", "", ""]],
+  [
+    ["blocked: locks", "waiting for a lock that holds up the thread", "block", ""],
+    ["blocked: long polls", "in a poll that held up the thread for long, by a lock, a file or another system call", "blocked", "blocked"],
+  ],
+  [["awaiting", "waiting to be woken: a timer, a socket, an async lock, other tasks", "await", ""]],
 ]);
+
+/** @typedef {typeof REQUEST_COLUMNS[number][number]} RequestProfile */
 
 /** @param {App} app */
 function requestsView(app) {
-  const element = h("div.requests", { tabindex: 0 });
+  const table = h("div");
+  const below = h("div");
+  const element = h("div.requests", { tabindex: 0 }, table, below);
+  /** @type {ReturnType<typeof routeSides> | null} */
+  let sides = null;
+  const close = () => {
+    sides = null;
+    replaceContent(below);
+  };
+  /** Shows the profiles of a route side by side. @param {RequestRoute} route */
+  const compare = async (route) => {
+    const parts = REQUEST_COLUMNS.map((column) => column.map(([title, means, what, part]) => ({ title, means, what, filters: routeFilters(route.route, part) })));
+    sides = routeSides(app, `${route.method} ${route.route}`.trim(), parts, close);
+    replaceContent(below, sides.element);
+    await sides.load();
+  };
   let isShown = false;
   const load = async () => {
     const answer = /** @type {{routes: RequestRoute[]} | null} */ (await app.waitFor(app.provider.requests()));
     if (answer === null) return;
     isShown = true;
-    replaceContent(element, legendPart(), answer.routes.length > 0 ? tablePart(app, answer.routes) : h("p.empty", { text: "No request was counted yet. The service counts those under flamelet::axum::layer." }));
+    replaceContent(table, legendPart(), answer.routes.length > 0 ? tablePart(app, answer.routes, compare) : h("p.empty", { text: "No request was counted yet. The service counts those under flamelet::axum::layer." }));
   };
   return {
     element,
@@ -3762,6 +4017,7 @@ function requestsView(app) {
     async update() {
       if (!isShown) await load();
     },
+    themeChanged: () => sides?.themeChanged(),
     focus: () => element.focus(),
   };
 }
@@ -3771,21 +4027,22 @@ function legendPart() {
   return h("p.request-legend.soft", {}, "Time from request to response = ", ...REQUEST_PARTS.map(part));
 }
 
-/** @param {App} app @param {RequestRoute[]} routes */
-function tablePart(app, routes) {
+/** @param {App} app @param {RequestRoute[]} routes @param {(route: RequestRoute) => Promise<void>} compare */
+function tablePart(app, routes, compare) {
   const heads = [["Route", ""], ["Requests", "number"], ["Errors", "number"], ["p50", "number"], ["p90", "number"], ["p99", "number"], ["max", "number"], ["All requests", ""], ["Slowest 1 %", ""], ["Profiles of the route", ""]];
   return h(
     "table",
     {},
     h("thead", {}, h("tr", {}, ...heads.map(([text, look]) => h("th", { text, class: look, scope: "col" })))),
-    h("tbody", {}, ...routes.map((route) => routeRow(app, route))),
+    h("tbody", {}, ...routes.map((route) => routeRow(app, route, compare))),
   );
 }
 
-/** @param {App} app @param {RequestRoute} route */
-function routeRow(app, route) {
+/** @param {App} app @param {RequestRoute} route @param {(route: RequestRoute) => Promise<void>} compare */
+function routeRow(app, route, compare) {
   const time = (/** @type {number} */ nanos) => h("td.number", { text: valueLabel(nanos, "nanoseconds"), title: exactLabel(nanos, "nanoseconds") });
-  const link = (/** @type {typeof REQUEST_PROFILES[number]} */ [name, means, what, part]) => h("button.link", { text: name, title: `Take a profile of this route: ${means}`, onclick: () => void app.take(10, what, routeFilters(route.route, part)) });
+  const all = h("button.link", { text: "side by side", title: "Take all profiles of this route, for 10 s, and show them side by side", onclick: () => void compare(route) });
+  const link = (/** @type {RequestProfile} */ [name, means, what, part]) => h("button.link", { text: name, title: `Take a profile of this route: ${means}`, onclick: () => void app.take(10, what, routeFilters(route.route, part)) });
   return h(
     "tr",
     {},
@@ -3798,7 +4055,7 @@ function routeRow(app, route) {
     time(route.max_ns),
     h("td", {}, partsBar(route)),
     h("td", {}, partsBar(route.slowest)),
-    h("td.request-links", {}, ...REQUEST_PROFILES.map(link)),
+    h("td.request-links", {}, all, ...REQUEST_COLUMNS.flatMap((column) => column.map(link))),
   );
 }
 
@@ -4911,11 +5168,11 @@ class App {
    * @param {import("./state.js").Filter[]} [filters] which part of it to show
    */
   async take(seconds, what, filters = []) {
-    flash(what === "" || what === "growth" ? `Taking a profile for ${seconds} s …` : "Taking a profile …");
+    flash(["", "growth", "wall"].includes(what) ? `Taking a profile for ${seconds} s …` : "Taking a profile …");
     const entry = await this.waitFor(this.provider.take(seconds, what));
     if (!entry) return;
     const other = ["heap", "requests"].includes(this.state.view) ? "flame" : this.state.view;
-    const view = what in HEAP_QUESTIONS ? "heap" : other;
+    const view = what in HEAP_QUESTIONS ? "heap" : what === "wall" ? "timeline" : other;
     this.set({ profile: entry.id, view, type: "", base: "", zoom: "", time: "", filters });
   }
 
