@@ -42,6 +42,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         builder = builder.history(History::new(folder).window(options.window)).push_from_environment();
     }
     let profiler = builder.start()?;
+    // For OpenTelemetry's eBPF profiler: the service's name, and the trace that each thread works on.
+    if let Err(error) = profiler.publish_context() {
+        eprintln!("{error}");
+    }
     let app = Router::new()
         .route("/", get(routes::home))
         .route("/burn", get(routes::burn))

@@ -66,3 +66,43 @@ fn a_blocked_executor_is_found() {
     let explained = explained(&example, "blocked");
     assert!(speaks(&explained, "blocked-executor") && explained.contains("system call"), "{explained}");
 }
+
+/// The finding of a rule, as JSON.
+fn finding<'e>(explained: &'e str, rule: &str) -> &'e str {
+    let found = explained.split("\"rule\":").skip(1);
+    let found = found.into_iter().find(|finding| finding.trim_start().starts_with(&format!("\"{rule}\"")));
+    found.unwrap_or_else(|| panic!("{rule}: {explained}"))
+}
+
+/// Most requests await a timer only; the slow ones queue for the permit before.
+#[test]
+fn what_slow_requests_await_is_found_and_requests_that_are_alike_have_no_slow_ones() {
+    let example = Example::start(&[], &[]);
+    (0..130).for_each(|_| load(&example, "/await?ms=5", 1));
+    let alike = explained(&example, "await");
+    assert!(!finding(&alike, "dominant-await").contains("p99"), "{alike}");
+    (0..130).for_each(|_| load(&example, "/queue?ms=5", 1));
+    load(&example, "/queue?ms=100", 12);
+    let after = explained(&example, "await");
+    let found = finding(&after, "dominant-await");
+    assert!(
+        found.contains("slower than the p99 of their route") && found.contains("waits::queue"),
+        "{after}"
+    );
+}
+
+#[test]
+fn one_worker_that_works_for_all_is_an_imbalance_and_equal_ones_are_not() {
+    let even = Example::start(&[], &[]);
+    load(&even, "/burn?ms=1500", 3);
+    let balanced = explained(&even, "profile?last=60");
+    assert!(!speaks(&balanced, "worker-imbalance"), "{balanced}");
+    let example = Example::start(&[], &[]);
+    std::thread::scope(|scope| {
+        scope.spawn(|| load(&example, "/burn?ms=3000", 1));
+        // Meanwhile three others get a little.
+        scope.spawn(|| load(&example, "/burn?ms=100", 3));
+    });
+    let uneven = explained(&example, "profile?last=60");
+    assert!(speaks(&uneven, "worker-imbalance"), "{uneven}");
+}
