@@ -7,6 +7,7 @@ mod jemalloc_for_c;
 mod licences;
 mod recipes;
 pub(crate) mod sanitizer;
+mod static_link;
 mod unoptimized;
 
 use std::time::Instant;
@@ -31,6 +32,7 @@ const GATES: &[Gate] = &[
     Gate { name: "recipes", title: "recipes for other servers", run: recipes::check },
     Gate { name: "targets", title: "other machines", run: check::targets },
     Gate { name: "jemalloc-for-c", title: "C's memory by jemalloc", run: jemalloc_for_c::check },
+    Gate { name: "static-link", title: "statically linked program", run: static_link::check },
     Gate { name: "unoptimized", title: "unoptimized build", run: unoptimized::check },
     Gate { name: "sanitizer", title: "address sanitizer", run: sanitizer::check },
     Gate { name: "fuzz", title: "fuzz targets", run: fuzz::gate },
