@@ -307,6 +307,21 @@ test("brushing the timeline narrows every view", async () => {
   await closed(page);
 });
 
+test("the timeline has lanes for tasks", async () => {
+  const page = await opened(service);
+  await page.click(".tab >> text=Timeline");
+  const lanes = () => document.querySelector(".timeline .for-readers")?.textContent ?? "";
+  await until(page, () => document.querySelector(".timeline .for-readers")?.textContent?.includes("Lanes over"));
+  assert.ok(!(await page.evaluate(lanes)).includes("cart::show"), "threads first");
+  await page.click("text=Lanes: threads");
+  await hashHas(page, "lanes=task");
+  await until(page, () => document.querySelector(".timeline .for-readers")?.textContent?.includes("cart::show"));
+  await shot(page, "timeline-tasks");
+  await page.click("text=Lanes: tasks");
+  await until(page, () => !document.querySelector(".timeline .for-readers")?.textContent?.includes("cart::show"));
+  await closed(page);
+});
+
 test("labels filter and group", async () => {
   const page = await opened(service);
   await page.click(".tab >> text=Labels");
