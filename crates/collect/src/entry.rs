@@ -1,6 +1,6 @@
 //! An accepted profile, as the log has it.
 
-use flamelet_profile::protobuf::{Fields, MessageWriter};
+use flamelet_profile::protobuf::{FieldValue, Fields, MessageWriter};
 use flamelet_profile::{Budget, Error, ErrorKind, Profile, Result, pprof};
 
 use crate::series::{Labels, check_service};
@@ -58,31 +58,52 @@ impl AcceptedProfile {
         message.into_bytes()
     }
 
-    /// Reads the body of a record. With `is_wanted`, the profile is left out unless it says yes.
-    pub(crate) fn decode(body: &[u8], is_wanted: impl FnOnce(&Self) -> bool) -> Result<Self> {
+    /// Reads the body of a record.
+    pub(crate) fn decode(body: &[u8]) -> Result<Self> {
         let mut entry = Self::default();
-        let mut raw: &[u8] = &[];
         let mut fields = Fields::new(body);
         while let Some((number, value)) = fields.next()? {
-            match number {
-                field::SERVICE => entry.service = text(value.bytes()?)?,
-                field::LABEL => entry.labels.push(label(value.bytes()?)?),
-                field::NAME => entry.name = text(value.bytes()?)?,
-                field::TIME => entry.time = value.int()?,
-                field::DURATION => entry.duration = value.int()?,
-                field::ID => {
-                    let bytes = value.bytes()?.first_chunk().copied();
-                    entry.id = u128::from_le_bytes(bytes.ok_or_else(wrong)?);
-                }
-                field::PROFILE => raw = value.bytes()?,
-                _ => {}
+            entry.set(number, value)?;
+        }
+        entry.checked()
+    }
+
+    /// Reads the beginning of the body of a record, and leaves the profile out. `None` if the beginning has not all of the
+    /// rest.
+    pub(crate) fn decode_head(beginning: &[u8]) -> Option<Result<Self>> {
+        let (mut entry, mut fields) = (Self::default(), Fields::new(beginning));
+        // The profile, which comes last, is cut off.
+        while let Ok(Some((number, value))) = fields.next() {
+            if number == field::PROFILE {
+                break;
+            }
+            if let Err(error) = entry.set(number, value) {
+                return Some(Err(error));
             }
         }
-        check_service(&entry.service)?;
-        if is_wanted(&entry) {
-            entry.raw = raw.to_vec();
+        (entry.id != 0).then(|| entry.checked())
+    }
+
+    fn set(&mut self, number: u32, value: FieldValue<'_>) -> Result<()> {
+        match number {
+            field::SERVICE => self.service = text(value.bytes()?)?,
+            field::LABEL => self.labels.push(label(value.bytes()?)?),
+            field::NAME => self.name = text(value.bytes()?)?,
+            field::TIME => self.time = value.int()?,
+            field::DURATION => self.duration = value.int()?,
+            field::ID => {
+                let bytes = value.bytes()?.first_chunk().copied();
+                self.id = u128::from_le_bytes(bytes.ok_or_else(wrong)?);
+            }
+            field::PROFILE => self.raw = value.bytes()?.to_vec(),
+            _ => {}
         }
-        Ok(entry)
+        Ok(())
+    }
+
+    fn checked(self) -> Result<Self> {
+        check_service(&self.service)?;
+        Ok(self)
     }
 
     /// Reads the profile.
@@ -129,14 +150,14 @@ mod tests {
         };
         assert_eq!(entry.hour(), 7);
         let bytes = entry.encode();
-        assert_eq!(AcceptedProfile::decode(&bytes, |_| true).expect("read"), entry);
-        assert_eq!(
-            AcceptedProfile::decode(&bytes, |_| false).expect("read"),
-            AcceptedProfile { raw: Vec::new(), ..entry }
-        );
-        for end in 0..bytes.len() {
+        assert_eq!(AcceptedProfile::decode(&bytes).expect("read"), entry);
+        let head = AcceptedProfile { raw: Vec::new(), ..entry };
+        let first_with_all = bytes.len() - b"profile".len() - 2;
+        for end in 0..=bytes.len() {
             // No prefix makes it panic.
-            let _ = AcceptedProfile::decode(&bytes[..end], |_| true);
+            let _ = AcceptedProfile::decode(&bytes[..end]);
+            let read = AcceptedProfile::decode_head(&bytes[..end]).map(|read| read.expect("read"));
+            assert_eq!(read, (end >= first_with_all).then(|| head.clone()), "{end} bytes");
         }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use flamelet_profile::{Budget, Error, ErrorKind, Limits, Result};
 use flamelet_store::private;
-use flamelet_store::record::{self, Records};
+use flamelet_store::record::{self, Effort, Records};
 
 use crate::block::{BlockBuilder, BlockTables};
 use crate::disk::{read_file, sync_folder};
@@ -23,6 +23,8 @@ const HEADER: &[u8; 20] = b"flamelet collect 1\r\n";
 const MAX_LOG: u64 = 16 << 20;
 /// The longest log that is read: one record may go over the limit.
 const MAX_READ: u64 = MAX_LOG + (40 << 20);
+/// In most records everything but the profile is in so many bytes.
+const HEAD: usize = 4 << 10;
 
 /// Appends to the logs of a collector.
 pub(crate) struct LogWriter {
@@ -240,8 +242,12 @@ impl Log {
         let mut records = Records::new(&log.bytes[HEADER.len()..], budget);
         loop {
             let offset = log.bytes.len() - records.rest();
-            let Some(body) = records.next()? else { break };
-            match AcceptedProfile::decode(body, |_| false) {
+            let Some(beginning) = records.next_beginning(HEAD)? else { break };
+            let head = match AcceptedProfile::decode_head(beginning) {
+                Some(head) => head,
+                None => entry_at(&log.bytes[offset..], budget),
+            };
+            match head {
                 Ok(entry) => {
                     let hour = entry.hour();
                     budget.charge(size_of::<LogPlace>() + entry.service.len() + 32)?;
@@ -260,11 +266,7 @@ impl Log {
 
     /// Returns the entry at a place.
     pub(crate) fn entry(&self, place: &LogPlace) -> Result<AcceptedProfile> {
-        let budget = Budget::new(Limits::SERVICE);
-        let mut records = Records::new(&self.bytes[place.offset..], &budget);
-        let body =
-            records.next()?.ok_or_else(|| Error::new(ErrorKind::Corrupt, "a record of the log is gone"))?;
-        AcceptedProfile::decode(body, |_| true)
+        entry_at(&self.bytes[place.offset..], &Budget::new(Limits::SERVICE))
     }
 
     /// Returns the tables of the profiles at these places. One that cannot be read is reported to the user and left out.
@@ -276,9 +278,12 @@ impl Log {
     ) -> Result<BlockTables> {
         let mut builder = BlockBuilder::new(budget);
         for place in places {
-            let entry = self.entry(place)?;
-            match entry.profile(&Budget::new(Limits::SERVICE)) {
-                Ok(profile) => builder.add(&entry, &profile)?,
+            let read = self.entry(place).and_then(|entry| {
+                let profile = entry.profile(&Budget::new(Limits::SERVICE))?;
+                Ok((entry, profile))
+            });
+            match read {
+                Ok((entry, profile)) => builder.add(&entry, &profile)?,
                 Err(error) => {
                     note(&format!(
                         "a profile of {} in the log {} is left out: {error}",
@@ -289,4 +294,13 @@ impl Log {
         }
         Ok(builder.finish())
     }
+}
+
+/// Reads the first entry.
+fn entry_at(bytes: &[u8], budget: &Budget) -> Result<AcceptedProfile> {
+    let mut records = Records::new(bytes, budget);
+    let body = records.next()?;
+    AcceptedProfile::decode(
+        body.ok_or_else(|| Error::new(ErrorKind::Corrupt, "a record of the log is gone"))?,
+    )
 }

@@ -242,8 +242,10 @@ impl<'q> Merge<'q> {
             let function = Some(builder.function(function));
             self.lines.push(Line { function, line: frame.line, column: 0 });
         }
-        let file =
-            CodeFile { build_id: builder.string(&location.build_id), name: builder.string(&location.mapping) };
+        let file = CodeFile {
+            build_id: builder.string(&location.build_id),
+            name: builder.string(&location.mapping),
+        };
         let kept = KeptLocation { file, offset: location.offset, lines: first..self.lines.len() };
         self.locations.insert(hash, kept);
         Ok(())

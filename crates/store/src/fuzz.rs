@@ -5,7 +5,7 @@ use flamelet_profile::{Budget, Limits, ProfileBuilder, Quality};
 use crate::encode::Encoder;
 use crate::merge::Merge;
 use crate::query::Query;
-use crate::record;
+use crate::record::{self, Effort};
 use crate::segment::{HEADER, visit};
 
 /// Reads any bytes as a segment and makes a profile of all its windows.
@@ -62,7 +62,7 @@ pub fn example_bodies() -> Vec<Vec<u8>> {
 /// If the profile is not valid.
 #[doc(hidden)]
 pub fn fuzz_bodies(bodies: &[&[u8]]) {
-    let records = bodies.iter().filter_map(|body| record::pack(body).ok());
+    let records = bodies.iter().filter_map(|body| record::pack(body, Effort::Small).ok());
     let segment: Vec<u8> = HEADER.iter().copied().chain(records.flatten()).collect();
     fuzz_segment(&segment);
 }

@@ -15,7 +15,7 @@ use flamelet_profile::{
 use rustc_hash::FxBuildHasher;
 
 use crate::folder::{HistoryFolder, NamesFile};
-use crate::record::{self, Records};
+use crate::record::{self, Effort, Records};
 use crate::sys;
 
 const HEADER: &[u8; 20] = b"flamelet names 1\r\n\0\0";
@@ -210,7 +210,7 @@ fn known_places(folder: &HistoryFolder, build_id: &str) -> Offsets {
 
 /// Appends a record to the file of a build.
 fn append(folder: &HistoryFolder, build_id: &str, segment: u64, body: &[u8]) -> Result<()> {
-    let record = record::pack(body)?;
+    let record = record::pack(body, Effort::Small)?;
     let found = folder.names_of(build_id);
     let new = || NamesFile { build_id: build_id.to_owned(), segment };
     let path = folder.names_path(&found.clone().unwrap_or_else(new));

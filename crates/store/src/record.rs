@@ -24,12 +24,25 @@ pub const HEADER: usize = 20;
 /// The longest body, packed or not.
 pub const MAX_BODY: usize = 16 << 20;
 
+/// How well a record is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effort {
+    /// For what is kept for days.
+    Small,
+    /// For what is soon replaced: faster, and larger.
+    Fast,
+}
+
 /// Returns a record with this body.
-pub fn pack(body: &[u8]) -> Result<Vec<u8>> {
+pub fn pack(body: &[u8], effort: Effort) -> Result<Vec<u8>> {
     if body.len() > MAX_BODY {
         return Err(Error::new(ErrorKind::TooLarge, "the window is too large for a record of the history"));
     }
-    let mut encoder = DeflateEncoder::new(vec![0; HEADER], Compression::default());
+    let level = match effort {
+        Effort::Small => Compression::default(),
+        Effort::Fast => Compression::fast(),
+    };
+    let mut encoder = DeflateEncoder::new(vec![0; HEADER], level);
     encoder.write_all(body)?;
     let mut record = encoder.finish()?;
     let packed = record.len() - HEADER;
@@ -105,9 +118,14 @@ impl<'a> Records<'a> {
     /// has run out.
     #[expect(clippy::should_implement_trait, reason = "it lends its buffer")]
     pub fn next(&mut self) -> Result<Option<&[u8]>> {
+        self.next_beginning(MAX_BODY)
+    }
+
+    /// Like [`Records::next`], but unpacks at most the first `most` bytes of the body.
+    pub fn next_beginning(&mut self, most: usize) -> Result<Option<&[u8]>> {
         while let Some(stored) = self.find()? {
             self.rest = &self.rest[HEADER + stored.packed.len()..];
-            if self.unpack(stored)? {
+            if self.unpack(stored, most)? {
                 return Ok(Some(&self.body));
             }
             self.damaged += 1;
@@ -134,18 +152,20 @@ impl<'a> Records<'a> {
         Ok(None)
     }
 
-    /// Unpacks a record into the buffer, and returns whether it has the length that its header names.
-    fn unpack(&mut self, stored: Stored<'_>) -> Result<bool> {
-        if self.body.len() < stored.unpacked {
-            self.budget.charge(stored.unpacked - self.body.len())?;
+    /// Unpacks at most `most` bytes of a record into the buffer. Returns whether it has the length that its header names.
+    fn unpack(&mut self, stored: Stored<'_>, most: usize) -> Result<bool> {
+        let length = stored.unpacked.min(most);
+        if self.body.len() < length {
+            self.budget.charge(length - self.body.len())?;
         }
-        self.budget.work(stored.unpacked / 16)?;
-        self.body.resize(stored.unpacked.max(self.body.len()), 0);
-        self.body.truncate(stored.unpacked);
+        self.budget.work(length / 16)?;
+        self.body.resize(length, 0);
         self.inflate.reset(false);
-        let status = self.inflate.decompress(stored.packed, &mut self.body, FlushDecompress::Finish);
-        let is_whole = self.inflate.total_out() == stored.unpacked as u64;
-        Ok(is_whole && matches!(status, Ok(Status::StreamEnd)))
+        let is_whole = length == stored.unpacked;
+        let flush = if is_whole { FlushDecompress::Finish } else { FlushDecompress::None };
+        let status = self.inflate.decompress(stored.packed, &mut self.body, flush);
+        let has_ended = matches!(status, Ok(Status::StreamEnd));
+        Ok(self.inflate.total_out() == length as u64 && (has_ended || (!is_whole && status.is_ok())))
     }
 }
 
@@ -159,7 +179,7 @@ mod tests {
     }
 
     fn log() -> Vec<u8> {
-        bodies().iter().flat_map(|body| pack(body).expect("packed")).collect()
+        bodies().iter().flat_map(|body| pack(body, Effort::Small).expect("packed")).collect()
     }
 
     fn read(bytes: &[u8]) -> (Vec<Vec<u8>>, usize) {
@@ -173,6 +193,17 @@ mod tests {
     }
 
     #[test]
+    fn the_beginning_of_a_body_is_read_alone() {
+        let (log, budget) = (log(), Budget::new(Limits::SERVICE));
+        let mut records = Records::new(&log, &budget);
+        for body in bodies() {
+            let beginning = records.next_beginning(10).expect("within the budget").expect("a record");
+            assert_eq!(beginning, &body[..body.len().min(10)]);
+        }
+        assert_eq!(records.next_beginning(10).expect("within the budget"), None);
+    }
+
+    #[test]
     fn what_was_packed_is_read() {
         assert_eq!(read(&log()), (bodies(), 0));
     }
@@ -182,7 +213,7 @@ mod tests {
         let log = log();
         let mut ends: Vec<usize> = Vec::new();
         for body in bodies() {
-            ends.push(ends.last().copied().unwrap_or(0) + pack(&body).expect("packed").len());
+            ends.push(ends.last().copied().unwrap_or(0) + pack(&body, Effort::Small).expect("packed").len());
         }
         for length in 0..log.len() {
             let whole = ends.iter().filter(|&&end| end <= length).count();
@@ -207,7 +238,7 @@ mod tests {
         let mut log = log();
         log.extend([0; 5000]);
         log.extend(MARK.repeat(50));
-        log.extend(pack(b"later").expect("packed"));
+        log.extend(pack(b"later", Effort::Fast).expect("packed"));
         let (found, damaged) = read(&log);
         assert_eq!((found.len(), damaged), (bodies().len() + 1, 1));
         assert_eq!(found.last().map(Vec::as_slice), Some(&b"later"[..]));
@@ -215,7 +246,7 @@ mod tests {
 
     #[test]
     fn a_body_of_another_length_than_its_header_says_is_not_served() {
-        let mut record = pack(&[1; 100]).expect("packed");
+        let mut record = pack(&[1; 100], Effort::Small).expect("packed");
         for length in [99u32, 101, 0, u32::MAX] {
             record[4..8].copy_from_slice(&length.to_le_bytes());
             let sum = checksum(&record[..HEADER - 4]);

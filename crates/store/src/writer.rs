@@ -13,7 +13,8 @@ use crate::names::BuildNames;
 use crate::options::Options;
 use crate::retention::{self, Kept};
 use crate::span::Span;
-use crate::{record, segment, sys};
+use crate::record::{self, Effort};
+use crate::{segment, sys};
 
 const NANOS: i64 = 1_000_000_000;
 /// The next segment is begun when the tables of this one take this many bytes.
@@ -278,7 +279,7 @@ impl Open {
 
     fn append(&mut self, kind: &str, profile: &Profile, (start, end): (i64, i64)) -> Result<u64> {
         let body = self.encoder.encode(kind, profile);
-        let record = record::pack(&body)?;
+        let record = record::pack(&body, Effort::Small)?;
         let bytes = if self.length == 0 { [segment::HEADER, &*record].concat() } else { record };
         self.write(&bytes).map_err(|error| Error::of_file(&self.path, &error))?;
         self.length += bytes.len() as u64;
