@@ -5,6 +5,8 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use flamelet_capture::own_threads::unseen;
+
 use crate::lock::lock;
 use crate::task::Cancel;
 use crate::{Error, ErrorKind, Result};
@@ -48,7 +50,7 @@ impl OwnThread {
         let left = until.saturating_duration_since(Instant::now());
         self.process == std::process::id()
             // The channel of a thread that has ended is disconnected.
-            && lock(&self.end).recv_timeout(left) != Err(RecvTimeoutError::Timeout)
+            && unseen(|| lock(&self.end).recv_timeout(left)) != Err(RecvTimeoutError::Timeout)
     }
 }
 

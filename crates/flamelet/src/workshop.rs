@@ -38,7 +38,7 @@ pub(crate) fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
         // If no thread can be started, do the work on this one.
         job();
     }
-    match outcome.recv() {
+    match flamelet_capture::own_threads::unseen(|| outcome.recv()) {
         Ok(Ok(result)) => result,
         Ok(Err(panic)) => resume_unwind(panic),
         Err(_) => unreachable!("a job sends its outcome, whatever it comes to"),

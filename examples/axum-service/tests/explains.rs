@@ -3,6 +3,8 @@
 mod example;
 
 use std::io::Read;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use example::Example;
 use flamelet_tests::programs::run_flamelet;
@@ -91,18 +93,28 @@ fn what_slow_requests_await_is_found_and_requests_that_are_alike_have_no_slow_on
     );
 }
 
+/// What `explain` says about CPU time while some requests work all the time, and others for a moment now and then.
+fn explained_work(all_the_time: usize, now_and_then: usize) -> String {
+    let example = Example::start(&[], &[]);
+    let _working: Vec<_> = (0..all_the_time).map(|_| example.send("/burn?ms=60000", "")).collect();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::SeqCst) {
+                load(&example, "/burn?ms=20", now_and_then);
+                std::thread::sleep(Duration::from_millis(300));
+            }
+        });
+        let explained = explained(&example, "profile?seconds=3&frequency=500");
+        is_over.store(true, Ordering::SeqCst);
+        explained
+    })
+}
+
 #[test]
 fn one_worker_that_works_for_all_is_an_imbalance_and_equal_ones_are_not() {
-    let even = Example::start(&[], &[]);
-    load(&even, "/burn?ms=1500", 3);
-    let balanced = explained(&even, "profile?last=60");
-    assert!(!speaks(&balanced, "worker-imbalance"), "{balanced}");
-    let example = Example::start(&[], &[]);
-    std::thread::scope(|scope| {
-        scope.spawn(|| load(&example, "/burn?ms=3000", 1));
-        // Meanwhile three others get a little.
-        scope.spawn(|| load(&example, "/burn?ms=100", 3));
-    });
-    let uneven = explained(&example, "profile?last=60");
+    let even = explained_work(3, 0);
+    assert!(!speaks(&even, "worker-imbalance"), "{even}");
+    let uneven = explained_work(1, 3);
     assert!(speaks(&uneven, "worker-imbalance"), "{uneven}");
 }

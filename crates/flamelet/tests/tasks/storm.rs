@@ -27,7 +27,7 @@ fn a_storm() {
 }
 
 /// More memory than this at the end of a long storm is a leak.
-const MOST_GROWTH: u64 = 16 << 20;
+const MOST_GROWTH: u64 = 32 << 20;
 
 /// What a process holds: bytes of memory, threads, and tasks that are listed.
 #[derive(Clone, Copy, Debug)]
@@ -56,15 +56,15 @@ impl Held {
 fn long_storm(duration: Duration) {
     let before = Held::now();
     storm(duration);
-    // Threads that were told to end may need a moment.
+    // Threads that were told to end may need a moment. Those of flamelet's own that have nothing to do end later.
     let start = Instant::now();
     let mut after = Held::now();
-    while (after.threads, after.tasks) != (before.threads, before.tasks) && start.elapsed() < DEADLINE {
+    while (after.threads > before.threads || after.tasks > before.tasks) && start.elapsed() < DEADLINE {
         std::thread::sleep(Duration::from_millis(10));
         after = Held::now();
     }
     println!("before {before:?}, after {duration:?} {after:?}");
-    assert_eq!((after.threads, after.tasks), (before.threads, before.tasks), "threads or tasks are left");
+    assert!(after.threads <= before.threads && after.tasks <= before.tasks, "threads or tasks are left");
     assert!(after.memory <= before.memory + MOST_GROWTH, "{before:?}, {after:?}");
 }
 
