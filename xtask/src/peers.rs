@@ -1,5 +1,5 @@
-//! `cargo xtask tools --peers`: Pyroscope itself with its command `profilecli`, Parca itself, the OpenTelemetry collector and
-//! OpenTelemetry's checker of profiles, and a receiver made of the code of Pyroscope's, Parca's and OpenTelemetry's own
+//! `cargo xtask tools --peers`: Pyroscope itself with its command `profilecli`, Parca itself, the part of Alloy that
+//! scrapes, OpenTelemetry's checker of profiles, and a receiver made of the code of Pyroscope's, Parca's and OpenTelemetry's own
 //! protocols, for the tests in `tests/tests/peers`.
 //!
 //! They take minutes to build, so they are built only on request, at low priority, into the user's cache, which all
@@ -20,6 +20,8 @@ struct Peer {
     own: &'static [&'static str],
     /// Files that would make Go look for sources that no module contains.
     without: &'static [&'static str],
+    /// Further flags for the linker.
+    linker_flags: &'static str,
     /// The programs; the last one's presence says that all are built.
     programs: &'static [&'static str],
 }
@@ -33,22 +35,26 @@ const PYROSCOPE: Peer = Peer {
     ],
     own: &[],
     without: &["go.work", "go.work.sum"],
+    linker_flags: "",
     programs: &["profilecli", "pyroscope"],
 };
 
-/// Parca's module has no built page: its server then has none.
+/// Parca's module has no built page: its server then has none. A package that it uses refers to a function of Go's runtime
+/// that Go hides since version 1.23.
 const PARCA: Peer = Peer {
     modules: &[("github.com/parca-dev/parca@v0.21.0", "")],
     own: &[],
     without: &[],
+    linker_flags: "-checklinkname=0",
     programs: &["parca"],
 };
 
 /// The part of Grafana Alloy that scrapes profiles.
 const ALLOY: Peer = Peer {
-    modules: &[("github.com/grafana/alloy@v1.0.0", "")],
+    modules: &[("github.com/grafana/alloy@v1.0.0", ""), ("github.com/grafana/alloy/syntax@v0.1.0", "syntax")],
     own: &["alloy-scrape"],
     without: &[],
+    linker_flags: "-checklinkname=0",
     programs: &["alloy-scrape"],
 };
 
@@ -57,20 +63,19 @@ const PROFCHECK: Peer = Peer {
     modules: &[("github.com/open-telemetry/sig-profiling/profcheck@v0.0.0-20260820050030-741ed93c4d95", "")],
     own: &[],
     without: &[],
+    linker_flags: "",
     programs: &["profcheck"],
 };
 
 /// Builds what is not built already from the same sources.
 pub(crate) fn build(golang: &Golang) -> Outcome {
     let cache = cache()?;
-    for name in ["wire", "collector"] {
-        let sources = own_sources(name);
-        once(&cache, name, &contents(&sources)?, || {
-            let mut command = go(golang, &cache, &sources, "-mod=readonly");
-            command.args(["build", "-p", "1", "-o"]).arg(cache.join("bin").join(name)).arg(".");
-            run::step(&format!("building {name} (takes minutes)"), &mut command)
-        })?;
-    }
+    let sources = own_sources("wire");
+    once(&cache, "wire", &contents(&sources)?, || {
+        let mut command = go(golang, &cache, &sources, "-mod=readonly");
+        command.args(["build", "-p", "1", "-o"]).arg(cache.join("bin/wire")).arg(".");
+        run::step("building the receiver of the tests (takes minutes)", &mut command)
+    })?;
     for peer in [&PYROSCOPE, &PARCA, &ALLOY] {
         let name = peer.programs.last().copied().unwrap_or_default();
         let own: Result<Vec<String>, Failure> =
@@ -114,7 +119,8 @@ fn from_modules(golang: &Golang, cache: &Path, name: &str, peer: &Peer) -> Outco
     }
     for program in peer.programs {
         let mut command = go(golang, cache, &sources, "-mod=mod");
-        command.env("GOSUMDB", "off").args(["build", "-p", "1", "-o"]).arg(cache.join("bin").join(program));
+        command.env("GOSUMDB", "off").args(["build", "-p", "1", "-ldflags", peer.linker_flags, "-o"]);
+        command.arg(cache.join("bin").join(program));
         command.arg(format!("./cmd/{program}"));
         run::step(&format!("building {program} (takes minutes)"), &mut command)?;
     }

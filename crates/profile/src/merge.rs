@@ -508,9 +508,9 @@ impl Profile {
         self.retain_samples(&keep);
     }
 
-    /// Keeps the samples in these rows.
-    pub fn keep_rows(&mut self, rows: std::ops::Range<usize>) {
-        let keep: Vec<bool> = (0..self.sample_count()).map(|row| rows.contains(&row)).collect();
+    /// Keeps the samples in the rows for which `keep` returns true.
+    pub fn keep_rows(&mut self, keep: impl FnMut(usize) -> bool) {
+        let keep: Vec<bool> = (0..self.sample_count()).map(keep).collect();
         self.retain_samples(&keep);
     }
 

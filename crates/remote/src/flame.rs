@@ -14,33 +14,32 @@ pub(crate) struct Flame {
 /// What small nodes are put together as.
 const OTHER: &str = "other";
 
+/// How often Pyroscope truncates a tree: where it is stored, where parts are merged, and for the answer. Each time, the sums of
+/// the small nodes count as nodes.
+const TRUNCATIONS: usize = 3;
+
 /// Returns the flame graph of a tree with about `most` nodes.
 pub(crate) fn single(tree: &CallTree, most: usize) -> Flame {
+    let mut tree = tree.truncated(most, OTHER);
+    for _ in 1..TRUNCATIONS {
+        tree = tree.truncated(most, OTHER);
+    }
     let mut flame = Flame { total: tree.nodes[0].total, ..Flame::default() };
     let mut names = FlameNames::default();
-    let smallest = tree.smallest_shown(most);
     let mut stack = vec![(0usize, 0u32, 0i64)];
     while let Some((level, node, offset)) = stack.pop() {
         let node = &tree.nodes[node as usize];
         flame.max_self = flame.max_self.max(node.own);
         let name = names.number(&tree.names[node.name as usize]);
         push(&mut flame.levels, level, &[offset, node.total, node.own, name]);
-        let (shown, hidden): (Vec<u32>, Vec<u32>) =
-            node.children.iter().partition(|&&child| tree.nodes[child as usize].total >= smallest);
         let mut offset = offset + node.own;
         let first = stack.len();
-        for child in shown {
+        for &child in &node.children {
             stack.push((level + 1, child, offset));
             offset += tree.nodes[child as usize].total;
         }
         // The leftmost is taken off first.
         stack[first..].reverse();
-        let rest: i64 = hidden.iter().map(|&child| tree.nodes[child as usize].total).sum();
-        if rest != 0 {
-            flame.max_self = flame.max_self.max(rest);
-            let name = names.number(OTHER);
-            push(&mut flame.levels, level + 1, &[offset, rest, rest, name]);
-        }
     }
     flame.levels.iter_mut().for_each(|level| sort_and_delta(level, 4));
     flame.names = names.names;
@@ -192,9 +191,9 @@ mod tests {
     #[test]
     fn small_nodes_are_one() {
         let tree = CallTree::of(&profile(&[("main;a", 1), ("main;b", 50), ("main;c", 2)]), 0, &[]);
-        let flame = single(&tree, 3);
-        assert_eq!(flame.names, ["total", "main", "other", "b"]);
-        assert_eq!(flame.levels[2], [0, 50, 50, 3, 0, 3, 3, 2]);
+        let flame = single(&tree, 2);
+        assert_eq!(flame.names, ["total", "main", "b", "other"]);
+        assert_eq!(flame.levels[2], [0, 50, 50, 2, 0, 3, 3, 3]);
     }
 
     #[test]

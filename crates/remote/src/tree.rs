@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use flamelet_profile::{LocationId, Profile};
+use flamelet_profile::{LocationId, Profile, StackId};
 use rustc_hash::FxBuildHasher;
 
 /// A node: a function in the context of its callers.
@@ -40,20 +40,32 @@ impl CallTree {
     /// Returns the tree of one value of a profile, of the stacks that begin with `call_site` (outermost first).
     pub(crate) fn of(profile: &Profile, value: usize, call_site: &[String]) -> Self {
         let mut tree = Self::default();
-        let locations = 0..profile.locations().len();
-        let frames: Vec<Vec<u32>> =
-            locations.map(|at| tree.frames(profile, LocationId::from_index(at))).collect();
+        let frames = tree.all_frames(profile);
         let wanted: Vec<u32> = call_site.iter().map(|name| tree.name(name)).collect();
         for sample in profile.samples() {
             let amount = sample.values.get(value).copied().unwrap_or(0);
-            let stack = profile.stack(sample.stack).iter().rev();
-            let names = stack.flat_map(|location| frames[location.index()].iter().copied());
-            if amount != 0 && names.clone().take(wanted.len()).eq(wanted.iter().copied()) {
+            let names = names_of(profile, sample.stack, &frames);
+            if amount != 0 && begins_with(names.clone(), &wanted) {
                 tree.add(names, amount);
             }
         }
         tree.sort();
         tree
+    }
+
+    /// Returns, for each sample, whether its stack begins with `call_site`.
+    pub(crate) fn rows_below(profile: &Profile, call_site: &[String]) -> Vec<bool> {
+        let mut names = Self::default();
+        let frames = names.all_frames(profile);
+        let wanted: Vec<u32> = call_site.iter().map(|name| names.name(name)).collect();
+        let is_below = |stack: StackId| begins_with(names_of(profile, stack, &frames), &wanted);
+        profile.samples().map(|sample| is_below(sample.stack)).collect()
+    }
+
+    /// Returns the functions at each location.
+    fn all_frames(&mut self, profile: &Profile) -> Vec<Vec<u32>> {
+        let locations = 0..profile.locations().len();
+        locations.map(|at| self.frames(profile, LocationId::from_index(at))).collect()
     }
 
     /// Returns the functions at a location, outermost first.
@@ -113,13 +125,58 @@ impl CallTree {
         }
     }
 
-    /// Returns the total below which nodes are left out, so that about `most` are left.
+    /// Returns the tree with about `most` nodes, the small ones put together as children named `other`.
+    pub(crate) fn truncated(&self, most: usize, other: &str) -> Self {
+        let smallest = self.smallest_shown(most);
+        let mut tree =
+            Self { nodes: vec![self.nodes[0].clone()], names: self.names.clone(), ..Self::default() };
+        tree.numbers.clone_from(&self.numbers);
+        let other = tree.name(other);
+        // Nodes of the new tree, whose children are still those of this one.
+        let mut open = vec![0u32];
+        while let Some(at) = open.pop() {
+            let children = std::mem::take(&mut tree.nodes[at as usize].children);
+            let (mut kept, mut rest) = (Vec::new(), CallNode { name: other, ..CallNode::default() });
+            for child in children.iter().map(|&child| &self.nodes[child as usize]) {
+                if child.total >= smallest && child.name != other {
+                    kept.push(tree.nodes.len() as u32);
+                    tree.nodes.push(child.clone());
+                } else {
+                    rest.total = rest.total.saturating_add(child.total);
+                }
+            }
+            open.extend_from_slice(&kept);
+            if rest.total != 0 {
+                rest.own = rest.total;
+                kept.push(tree.nodes.len() as u32);
+                tree.nodes.push(rest);
+            }
+            tree.nodes[at as usize].children = kept;
+        }
+        tree
+    }
+
+    /// Returns the total below which nodes are left out, so that about `most` are left, the root not counted.
     pub(crate) fn smallest_shown(&self, most: usize) -> i64 {
-        if self.nodes.len() <= most {
+        let mut totals: Vec<i64> = self.nodes.iter().skip(1).map(|node| node.total).collect();
+        if totals.len() <= most {
             return 0;
         }
-        let mut totals: Vec<i64> = self.nodes.iter().map(|node| node.total).collect();
         totals.sort_unstable_by(|a, b| b.cmp(a));
         totals.get(most.saturating_sub(1)).copied().unwrap_or(0)
     }
+}
+
+/// Returns the names of a stack, outermost first, from those of each location.
+fn names_of<'a>(
+    profile: &'a Profile,
+    stack: StackId,
+    frames: &'a [Vec<u32>],
+) -> impl Iterator<Item = u32> + Clone + 'a {
+    let locations = profile.stack(stack).iter().rev();
+    locations.flat_map(|location| frames[location.index()].iter().copied())
+}
+
+fn begins_with(names: impl Iterator<Item = u32>, wanted: &[u32]) -> bool {
+    names.take(wanted.len()).eq(wanted.iter().copied())
 }

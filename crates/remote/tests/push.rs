@@ -177,6 +177,29 @@ fn pyroscope_gets_only_labels_that_it_takes() {
 }
 
 #[test]
+fn traces_are_not_sent_to_pyroscope_and_spans_are() {
+    let mut builder = ProfileBuilder::new(&[("samples", "count")]);
+    let frame = builder.named_frame("main");
+    let stack = builder.stack(&[frame]);
+    for number in 0..1000 {
+        let texts = [("route", "/buy".to_owned()), ("trace_id", format!("{number:032x}"))];
+        let mut labels = texts.map(|(key, text)| builder.text_label(key, &text)).to_vec();
+        labels.push(builder.text_label("span_id", &format!("{number:016x}")));
+        labels.push(builder.text_label("user", &number.to_string()));
+        let labels = builder.labels(&labels);
+        builder.sample(stack, labels, &[1]);
+    }
+    let profile = builder.finish();
+    let bodies = Protocol::Pyroscope.bodies(&profile, &series()).expect("written");
+    let sent = pprof::read(&field(&field(&field(&bodies[0], 1), 2), 1), &Limits::SERVICE).expect("pprof");
+    assert_eq!((sent.total(0), sent.sample_count()), (1000, 1000));
+    for sample in sent.samples() {
+        let keys = sent.labels(sample.labels).iter().map(|label| sent.string(label.key));
+        assert_eq!(keys.collect::<Vec<_>>(), ["route", "span_id"]);
+    }
+}
+
+#[test]
 fn of_memory_only_what_counts_is_sent() {
     let mut builder = ProfileBuilder::new(&[
         ("alloc_objects", "count"),

@@ -196,6 +196,51 @@ fn values_over_time_lie_in_the_step_that_ends_after_them() {
 }
 
 #[test]
+fn only_stacks_below_a_call_site_count() {
+    let ask = |method: &str, site: &[&str], further: &str| {
+        let site: Vec<String> = site.iter().map(|name| format!(r#"{{"name":"{name}"}}"#)).collect();
+        let body = format!(
+            r#"{{"profileTypeID":"{TYPE}","start":{THEN},"end":{},"step":20,"stackTraceSelector":{{"callSite":[{}]}}{further}}}"#,
+            THEN + 60_000,
+            site.join(",")
+        );
+        json(method, &body)
+    };
+    let point = |seconds: i64, value: f64| {
+        format!(r#"{{"timestamp":"{}","value":{value:?}}}"#, THEN + seconds * 1000)
+    };
+    let values = |profile: &str| -> i64 {
+        let profile: serde_json::Value = serde_json::from_str(profile).expect("JSON");
+        let samples = profile["sample"].as_array().cloned().unwrap_or_default();
+        samples.iter().filter_map(|sample| sample["value"][0].as_str()?.parse::<i64>().ok()).sum()
+    };
+    assert_eq!(values(&ask("SelectMergeProfile", &[], "")), 7500);
+    assert_eq!(values(&ask("SelectMergeProfile", &["main", "b"], "")), 1500);
+    assert_eq!(values(&ask("SelectMergeProfile", &["b"], "")), 0);
+    let series = ask("SelectSeries", &["main", "b"], "");
+    let points = [point(20, 500.0), point(40, 500.0), point(60, 500.0)].join(",");
+    assert_eq!(series, format!(r#"{{"series":[{{"labels":[],"points":[{points}]}}]}}"#));
+    let average = r#","aggregation":"TIME_SERIES_AGGREGATION_TYPE_AVERAGE""#;
+    assert!(ask("SelectSeries", &["main", "b"], average).contains(&point(20, 250.0)), "of two windows");
+    let grouped = ask("SelectSeries", &["main", "a"], r#","groupBy":["route"]"#);
+    assert!(grouped.contains(&point(20, 2000.0)) && grouped.contains(&point(20, 0.0)), "{grouped}");
+}
+
+#[test]
+fn without_a_time_only_lists_are_answered() {
+    for method in ["SelectMergeStacktraces", "SelectMergeProfile", "SelectSeries", "SelectMergeSpanProfile"] {
+        for time in ["", r#","start":1"#, r#","end":1"#] {
+            let body = format!(r#"{{"profileTypeID":"{TYPE}","step":15{time}}}"#);
+            let found = answer(&Known, method, Codec::Json, body.as_bytes());
+            let text = String::from_utf8(found.body).expect("text");
+            assert_eq!(found.status, 400, "{method}: {text}");
+            assert!(text.contains("missing time range in the query"), "{method}: {text}");
+        }
+    }
+    assert!(json("LabelNames", r#"{"start":1}"#).contains("route"));
+}
+
+#[test]
 fn the_old_render_call() {
     let now = (THEN + 60_000) * 1_000_000;
     let parameters = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {

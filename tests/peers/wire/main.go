@@ -1,6 +1,7 @@
 // Receives what flamelet sends with the code of the receivers' own protocols: Pyroscope's generated Connect handlers,
 // Parca's generated gRPC services behind the gRPC-Web wrapper that Parca uses, and the OpenTelemetry collector's decoder.
-// Prints its address, and then a line for each call. With `query URL FROM TO` it asks a service instead.
+// Prints its address, and then a line for each call. With `query URL FROM TO` it asks a service instead,
+// with `parca-query` and `parca-targets` Parca.
 package main
 
 import (
@@ -32,6 +33,14 @@ import (
 func main() {
 	if len(os.Args) == 5 && os.Args[1] == "query" {
 		query(os.Args[2], os.Args[3], os.Args[4])
+		return
+	}
+	if len(os.Args) == 6 && os.Args[1] == "parca-query" {
+		parcaQuery(os.Args[2], os.Args[3], os.Args[4], os.Args[5])
+		return
+	}
+	if len(os.Args) == 3 && os.Args[1] == "parca-targets" {
+		parcaTargets(os.Args[2])
 		return
 	}
 	server := grpc.NewServer()

@@ -1,36 +1,24 @@
 //! Pyroscope itself receives what flamelet pushes and answers with it, and its command reads from flamelet.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant, SystemTime};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use flamelet::{History, Profiler, Push};
-use flamelet_profile::{Limits, Profile, pprof};
+use flamelet_profile::{ProfileBuilder, pprof};
 use flamelet_tests::programs::{Answer, answer, command, flamelet, run_flamelet};
+use serde_json::{Value, json};
 
+use super::server::{Server, free_ports, post};
 use super::wire::{spin_for_peers, total_on_disk};
-use super::{DEADLINE, peer, stacks};
+use super::{DEADLINE, as_of_now, now, peer, read, stacks};
 
-const CPU: &str = "process_cpu:cpu:nanoseconds:cpu:nanoseconds";
-
-/// A server of another project, which ends with the test.
-struct Server {
-    child: Child,
-    url: String,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+pub(super) const CPU: &str = "process_cpu:cpu:nanoseconds:cpu:nanoseconds";
 
 /// Starts Pyroscope with an empty folder. Returns `None` if it is not built.
-fn pyroscope(folder: &Path) -> Option<Server> {
+pub(super) fn pyroscope(folder: &Path) -> Option<Server> {
     let program = peer("pyroscope")?;
     // Another process may take one of its ports first.
     let server = (0..5).find_map(|turn| start(&program, &folder.join(turn.to_string())));
@@ -39,11 +27,7 @@ fn pyroscope(folder: &Path) -> Option<Server> {
 
 /// Starts Pyroscope as one process, everything on loopback and nothing reported to anybody. Returns `None` if it ends.
 fn start(program: &Path, folder: &Path) -> Option<Server> {
-    // The ports are free a moment before; three listeners at once make them differ.
-    let listeners = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
-    let [http, grpc, gossip] =
-        listeners.each_ref().map(|listener| listener.local_addr().expect("bound").port());
-    drop(listeners);
+    let [http, grpc, gossip] = free_ports();
     let mut command = command(program);
     command.args(["-target=all", "-log.level=error", "-usage-stats.enabled=false"]);
     command.args(["-self-profiling.disable-push=true", "-storage.backend=filesystem"]);
@@ -61,39 +45,7 @@ fn start(program: &Path, folder: &Path) -> Option<Server> {
     command.arg("-ingester.lifecycler.addr=127.0.0.1");
     command.arg(format!("-pyroscopedb.data-path={}", folder.join("data").display()));
     command.arg(format!("-storage.filesystem.dir={}", folder.join("store").display()));
-    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
-    let mut server = Server { child, url: format!("http://127.0.0.1:{http}") };
-    let patience = Instant::now();
-    while !get(http, "/ready").is_some_and(|answer| answer.starts_with("HTTP/1.1 200")) {
-        if server.child.try_wait().is_ok_and(|ended| ended.is_some()) {
-            return None;
-        }
-        assert!(patience.elapsed() < DEADLINE, "Pyroscope does not become ready");
-        std::thread::sleep(Duration::from_millis(200));
-    }
-    Some(server)
-}
-
-fn get(port: u16, path: &str) -> Option<String> {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").ok()?;
-    let mut text = String::new();
-    stream.read_to_string(&mut text).ok()?;
-    Some(text)
-}
-
-fn read(path: &Path) -> Profile {
-    pprof::read(&std::fs::read(path).expect("a file"), &Limits::SERVICE).expect("pprof")
-}
-
-/// Writes a committed profile with the present time: Pyroscope refuses what is older than an hour.
-fn as_of_now(name: &str, folder: &Path) -> PathBuf {
-    let mut profile = read(&flamelet_tests::profiles::committed(name));
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
-    profile.header.time_nanos = i64::try_from(now.as_nanos()).expect("before 2262");
-    let path = folder.join(format!("{name}.pb.gz"));
-    pprof::write_gzip(&profile, std::fs::File::create(&path).expect("created")).expect("written");
-    path
+    Server::start(&mut command, http, "/ready")
 }
 
 /// Asks with Pyroscope's own command for all profiles of a type. Returns the stacks with their values.
@@ -204,4 +156,81 @@ fn the_collector_satisfies_the_canary_of_profilecli() {
         }
     }
     panic!("the canary ended: {said:?}");
+}
+
+/// A profile of 6,000 requests, each with a trace of its own, to three routes. A tenant of Pyroscope has 5,000 series.
+fn traced(folder: &Path) -> PathBuf {
+    let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
+    builder.set_period("cpu", "nanoseconds", 10_000_000);
+    let frame = builder.named_frame("main");
+    let stack = builder.stack(&[frame]);
+    for number in 1..=6000 {
+        let texts = [("route", format!("/{}", number % 3)), ("trace_id", format!("{number:032x}"))];
+        let mut labels = texts.map(|(key, text)| builder.text_label(key, &text)).to_vec();
+        labels.push(builder.text_label("span_id", &format!("{number:016x}")));
+        let labels = builder.labels(&labels);
+        builder.sample(stack, labels, &[1, number]);
+    }
+    let header = builder.header_mut();
+    (header.time_nanos, header.duration_nanos) = (now(), 10_000_000_000);
+    let path = folder.join("traced.pb.gz");
+    let file = std::fs::File::create(&path).expect("created");
+    pprof::write_gzip(&builder.finish(), file).expect("written");
+    path
+}
+
+#[test]
+fn traces_make_no_series_in_pyroscope_and_spans_are_found() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(server) = pyroscope(folder.path()) else { return };
+    let (file, to) = (traced(folder.path()), server.url.replace("http", "pyroscope+http"));
+    let pushed = run_flamelet(["push", &file.display().to_string(), "--to", &to, "--service", "traced"]);
+    assert_eq!(pushed.status, Some(0), "{}", pushed.stderr);
+    let (start, end) = (now() / 1_000_000 - 60_000, now() / 1_000_000 + 60_000);
+    let ask = |method: &str, further: Value| {
+        let mut body = json!({
+            "start": start, "end": end, "profileTypeID": CPU, "labelSelector": "{service_name=\"traced\"}",
+            "matchers": ["{service_name=\"traced\"}"],
+        });
+        further.as_object().expect("fields").iter().for_each(|(name, value)| body[name] = value.clone());
+        let fields: &[&str] = match method {
+            "Series" => &["profileTypeID", "labelSelector"],
+            _ => &["matchers"],
+        };
+        fields.iter().for_each(|name| drop(body.as_object_mut().expect("fields").remove(*name)));
+        let path = format!("/querier.v1.QuerierService/{method}");
+        let (status, answer) = post(&server.url, &path, &body.to_string()).expect("an answer");
+        assert_eq!(status, 200, "{answer}");
+        answer
+    };
+    let series = ask("Series", json!({}));
+    // Each route has a series for each of the two values.
+    assert_eq!(series["labelsSet"].as_array().map(Vec::len), Some(6), "{series}");
+    assert!(!series.to_string().contains("trace_id"), "{series}");
+    let whole = ask("SelectMergeStacktraces", json!({}));
+    assert_eq!(whole["flamegraph"]["total"], (1..=6000).sum::<i64>().to_string(), "{whole}");
+    let span = ask("SelectMergeSpanProfile", json!({ "spanSelector": [format!("{:016x}", 77)] }));
+    assert_eq!(span["flamegraph"]["total"], "77", "{span}");
+}
+
+#[test]
+fn alloy_scrapes_a_service_without_further_configuration_and_pyroscope_keeps_it() {
+    let Some(program) = peer("alloy-scrape") else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(server) = pyroscope(folder.path()) else { return };
+    let profiler = Profiler::builder().name("night").start().expect("started");
+    let served = profiler.serve("127.0.0.1:0").expect("a port");
+    let mut alloy = command(&program);
+    alloy.args([&served.address().to_string(), "night", &server.url]).current_dir(folder.path());
+    let child = alloy.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("started");
+    let _alloy = Server { child, url: String::new() };
+    let patience = Instant::now();
+    loop {
+        spin_for_peers(Duration::from_millis(500));
+        let kept = query(&server.url, "night", CPU, folder.path()).expect("built");
+        if kept.keys().any(|stack| stack.contains("spin_for_peers")) {
+            return;
+        }
+        assert!(patience.elapsed() < DEADLINE, "{kept:?}");
+    }
 }

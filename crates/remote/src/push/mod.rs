@@ -10,6 +10,7 @@
 
 mod answer;
 mod backoff;
+mod cardinality;
 mod id;
 mod labels;
 mod links;

@@ -4,7 +4,7 @@
 //! crate.
 
 use flamelet_profile::protobuf::MessageWriter;
-use flamelet_profile::{Label, LabelSetId, Limits, Profile, Result, StackId, ValueType, pprof};
+use flamelet_profile::{Label, LabelSetId, Limits, Profile, Result, StackId, StringId, ValueType, pprof};
 use rustc_hash::FxHashMap as HashMap;
 
 use super::links::{self, Link, Links};
@@ -15,8 +15,11 @@ const BUILD_ID: &str = "process.executable.build_id.gnu";
 /// Returns the request, gzipped: one profile for each kind of value, and the tables that they share.
 pub(super) fn body(profile: &Profile, series: &Series<'_>, id: u128) -> Result<Vec<u8>> {
     // A part of a profile has the tables of all of it, until it was written and read.
-    if profile.sample_count() < profile.stack_count() {
-        let part = pprof::decode(&pprof::encode(profile), &Limits::NONE)?;
+    let has_value = |row: usize| profile.sample(row).values.iter().any(|value| *value != 0);
+    if profile.sample_count() < profile.stack_count() || !(0..profile.sample_count()).all(has_value) {
+        let mut part = profile.clone();
+        part.keep_rows(has_value);
+        let part = pprof::decode(&pprof::encode(&part), &Limits::NONE)?;
         return parca::gzip(&request(&part, series, id));
     }
     parca::gzip(&request(profile, series, id))
@@ -53,16 +56,18 @@ fn write_resource(series: &Series<'_>, out: &mut MessageWriter) {
     }
 }
 
-/// The tables that all profiles of a request share. Mappings, functions, locations and stacks keep their rows, shifted
-/// by entry 0, which stands for nothing; strings keep their numbers.
+/// The tables that all profiles of a request share. Functions, locations and stacks keep their rows, shifted by entry 0,
+/// which stands for nothing; of the mappings and strings, those are there that something refers to.
 struct Tables<'a> {
     profile: &'a Profile,
-    /// Strings that the profile does not have.
-    further: Vec<&'a str>,
+    strings: Vec<&'a str>,
+    string_numbers: HashMap<&'a str, u64>,
     /// Attributes in the order of their numbers, as messages, and their numbers.
     attributes: Vec<Vec<u8>>,
     numbers: HashMap<Vec<u8>, u64>,
     links: Links,
+    /// The numbers of mappings, 0 for those without a location.
+    mappings: Vec<u64>,
     label_sets: HashMap<LabelSetId, Sets>,
 }
 
@@ -73,24 +78,27 @@ impl<'a> Tables<'a> {
     fn new(profile: &'a Profile) -> Self {
         Self {
             profile,
-            further: Vec::new(),
+            strings: vec![""],
+            string_numbers: HashMap::from_iter([("", 0)]),
             attributes: vec![Vec::new()],
             numbers: HashMap::default(),
             links: Links::default(),
+            mappings: mapping_numbers(profile),
             label_sets: HashMap::default(),
         }
     }
 
-    /// Returns the number of a string.
+    /// Returns the number of a text.
     fn text(&mut self, text: &'a str) -> u64 {
-        if let Some(id) = self.profile.strings().find(text) {
-            return id.index() as u64;
-        }
-        let at = self.further.iter().position(|known| *known == text).unwrap_or_else(|| {
-            self.further.push(text);
-            self.further.len() - 1
-        });
-        (self.profile.strings().len() + at) as u64
+        *self.string_numbers.entry(text).or_insert_with(|| {
+            self.strings.push(text);
+            self.strings.len() as u64 - 1
+        })
+    }
+
+    /// Returns the number of a string of the profile.
+    fn string(&mut self, id: StringId) -> u64 {
+        self.text(self.profile.string(id))
     }
 
     fn attribute(&mut self, key: &'a str, unit: u64, value: impl FnOnce(&mut MessageWriter)) -> u64 {
@@ -108,19 +116,24 @@ impl<'a> Tables<'a> {
         number
     }
 
-    fn label(&mut self, label: &Label) -> u64 {
-        let profile = self.profile;
-        let key = match (profile.string(label.key), label.is_text()) {
+    /// Returns OpenTelemetry's name of a label.
+    fn key(&self, label: &Label) -> &'a str {
+        match (self.profile.string(label.key), label.is_text()) {
             ("thread", true) => "thread.name",
             ("tid", false) => "thread.id",
             ("pid", false) => "process.pid",
             (key, _) => key,
-        };
+        }
+    }
+
+    fn label(&mut self, label: &Label) -> u64 {
+        let key = self.key(label);
         if label.is_text() {
-            let text = profile.string(label.text);
+            let text = self.profile.string(label.text);
             return self.attribute(key, 0, |any| any.bytes(1, text.as_bytes()));
         }
-        self.attribute(key, label.unit.index() as u64, |any| any.uint_of_oneof(3, label.number as u64))
+        let unit = self.string(label.unit);
+        self.attribute(key, unit, |any| any.uint_of_oneof(3, label.number as u64))
     }
 
     /// Returns the attributes and the link of a set of labels. What the link says is no attribute.
@@ -131,7 +144,14 @@ impl<'a> Tables<'a> {
         let (profile, labels) = (self.profile, self.profile.labels(set));
         let link = Link::of(profile, labels);
         let is_attribute = |label: &&Label| link.is_none() || !links::is_part(profile.string(label.key));
-        let attributes = labels.iter().filter(is_attribute).map(|label| self.label(label)).collect();
+        let mut attributes = Vec::new();
+        for (at, label) in labels.iter().enumerate().filter(|(_, label)| is_attribute(label)) {
+            // The name of an attribute occurs once: the first value counts.
+            let key = self.key(label);
+            if labels[..at].iter().all(|before| self.key(before) != key) {
+                attributes.push(self.label(label));
+            }
+        }
         let both = (attributes, link.map_or(0, |link| self.links.number(link)));
         self.label_sets.insert(set, both.clone());
         both
@@ -140,7 +160,7 @@ impl<'a> Tables<'a> {
     /// Returns the profile of one kind of value.
     fn profile(&mut self, number: usize, id: u128) -> Vec<u8> {
         let (profile, mut out) = (self.profile, MessageWriter::default());
-        out.message(1, |out| write_value_type(profile.sample_types()[number], out));
+        out.message(1, |out| self.write_value_type(profile.sample_types()[number], out));
         for sample in profile.samples().filter(|sample| sample.values[number] != 0) {
             let (labels, link) = self.labels(sample.labels);
             out.message(2, |out| {
@@ -154,7 +174,7 @@ impl<'a> Tables<'a> {
         out.fixed64(3, u64::try_from(header.time_nanos).unwrap_or(0));
         out.uint(4, u64::try_from(header.duration_nanos).unwrap_or(0));
         if let Some(period_type) = header.period_type {
-            out.message(5, |out| write_value_type(period_type, out));
+            out.message(5, |out| self.write_value_type(period_type, out));
         }
         out.int(6, header.period);
         // Each kind of value is a profile of its own.
@@ -169,15 +189,14 @@ impl<'a> Tables<'a> {
         out.bytes(3, &[]);
         for function in profile.functions() {
             out.message(3, |out| {
-                out.uint(1, function.name.index() as u64);
-                out.uint(2, function.system_name.index() as u64);
-                out.uint(3, function.filename.index() as u64);
-                out.int(4, function.start_line);
+                out.uint(1, self.string(function.name));
+                out.uint(2, self.string(function.system_name));
+                out.uint(3, self.string(function.filename));
+                out.int(4, function.start_line.max(0));
             });
         }
         self.links.write(out);
-        profile.strings().iter().for_each(|text| out.bytes(5, text.as_bytes()));
-        self.further.iter().for_each(|text| out.bytes(5, text.as_bytes()));
+        self.strings.iter().for_each(|text| out.bytes(5, text.as_bytes()));
         self.attributes.iter().for_each(|attribute| out.bytes(6, attribute));
         out.bytes(7, &[]);
         for at in 0..profile.stack_count() {
@@ -189,15 +208,21 @@ impl<'a> Tables<'a> {
     fn write_mappings(&mut self, out: &mut MessageWriter) {
         let profile = self.profile;
         out.bytes(1, &[]);
-        for mapping in profile.mappings() {
+        for (at, mapping) in profile.mappings().iter().enumerate() {
+            if self.mappings[at] == 0 {
+                continue;
+            }
             let build_id = profile.string(mapping.build_id);
             let attribute = (!build_id.is_empty())
                 .then(|| self.attribute(BUILD_ID, 0, |any| any.bytes(1, build_id.as_bytes())));
+            // A range that is none says nothing: it is written as unknown.
+            let range = Some((mapping.start, mapping.limit)).filter(|(start, limit)| start < limit);
+            let (start, limit) = range.unwrap_or_default();
             out.message(1, |out| {
-                out.uint(1, mapping.start);
-                out.uint(2, mapping.limit);
+                out.uint(1, start);
+                out.uint(2, limit);
                 out.uint(3, mapping.offset);
-                out.uint(4, mapping.filename.index() as u64);
+                out.uint(4, self.string(mapping.filename));
                 out.packed(5, attribute.into_iter());
             });
         }
@@ -208,21 +233,33 @@ impl<'a> Tables<'a> {
         out.bytes(2, &[]);
         for location in profile.locations() {
             out.message(2, |out| {
-                out.uint(1, location.mapping.map_or(0, |id| id.index() as u64 + 1));
+                out.uint(1, location.mapping.map_or(0, |id| self.mappings[id.index()]));
                 out.uint(2, location.address);
                 for line in profile.lines_of(location) {
                     out.message(3, |out| {
                         out.uint(1, line.function.map_or(0, |id| id.index() as u64 + 1));
-                        out.int(2, line.line);
-                        out.int(3, line.column);
+                        out.int(2, line.line.max(0));
+                        out.int(3, line.column.max(0));
                     });
                 }
             });
         }
     }
+
+    fn write_value_type(&mut self, value_type: ValueType, out: &mut MessageWriter) {
+        out.uint(1, self.string(value_type.kind));
+        out.uint(2, self.string(value_type.unit));
+    }
 }
 
-fn write_value_type(value_type: ValueType, out: &mut MessageWriter) {
-    out.uint(1, value_type.kind.index() as u64);
-    out.uint(2, value_type.unit.index() as u64);
+/// Returns the number of each mapping that a location is in, and 0 for the others.
+fn mapping_numbers(profile: &Profile) -> Vec<u64> {
+    let mut numbers = vec![0; profile.mappings().len()];
+    profile.locations().iter().filter_map(|location| location.mapping).for_each(|id| numbers[id.index()] = 1);
+    let mut count = 0;
+    for number in numbers.iter_mut().filter(|number| **number > 0) {
+        count += 1;
+        *number = count;
+    }
+    numbers
 }

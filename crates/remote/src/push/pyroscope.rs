@@ -3,6 +3,7 @@
 use flamelet_profile::protobuf::MessageWriter;
 use flamelet_profile::{LabelSetId, Profile, Result};
 
+use super::cardinality::LeftOut;
 use super::{Series, id, labels, parca};
 
 /// Returns the labels of a series, with those that Pyroscope needs.
@@ -13,21 +14,24 @@ fn all_labels(series: &Series<'_>) -> Vec<(String, String)> {
 }
 
 /// Returns the profile with labels that Pyroscope takes; `None` if it has no others. Text labels of samples become labels
-/// of series there, and one that is not allowed makes it refuse the whole profile.
+/// of series there: one that is not allowed makes it refuse the whole profile, and too many of them all profiles.
 pub(super) fn with_clean_labels(profile: &Profile, series: &Series<'_>) -> Option<Profile> {
-    let of_series = all_labels(series);
+    let (of_series, left_out) = (all_labels(series), LeftOut::of(profile));
+    let clean_texts = |texts: &[(&str, &str)]| {
+        let kept = texts.iter().copied().filter(|(name, _)| !left_out.contains(profile, name));
+        labels::beside(&of_series, &kept.collect::<Vec<_>>())
+    };
     let is_clean = |set: usize| {
         let set = profile.labels(LabelSetId::from_index(set)).iter().filter(|label| label.is_text());
         let texts: Vec<(&str, &str)> =
             set.map(|label| (profile.string(label.key), profile.string(label.text))).collect();
-        let clean = labels::beside(&of_series, &texts);
-        clean.iter().map(|(name, value)| (&**name, &**value)).eq(texts.iter().copied())
+        clean_texts(&texts).iter().map(|(name, value)| (&**name, &**value)).eq(texts.iter().copied())
     };
-    if (0..profile.label_set_count()).all(is_clean) {
+    if left_out.is_empty() && (0..profile.label_set_count()).all(is_clean) {
         return None;
     }
     let mut clean = profile.clone();
-    clean.relabel_samples(|texts| labels::beside(&of_series, texts));
+    clean.relabel_samples(clean_texts);
     Some(clean)
 }
 

@@ -23,7 +23,7 @@ pub(super) fn each_part(profile: &Profile, most: &Most, each: &mut EachPart<'_>)
     }
     for rows in [0..samples / 2, samples / 2..samples] {
         let mut half = profile.clone();
-        half.keep_rows(rows);
+        half.keep_rows(|row| rows.contains(&row));
         each_part(&half, most, each)?;
     }
     Ok(())

@@ -27,15 +27,16 @@ pub const METHODS: &[&str] = &[
     "GetProfileStats",
 ];
 
-/// Nodes of a flame graph, if the request does not say, and at most.
-const NODES: i64 = 8192;
-const MAX_NODES: i64 = 100_000;
+/// Nodes of a flame graph, if the request does not say.
+const NODES: usize = 8192;
 /// The most points of one series, and the most series.
 const MAX_POINTS: i64 = 11_000;
 const MAX_SERIES: usize = 2000;
 /// The most sets of labels that are looked at, and the most values of windows that are added up.
 const MAX_LABEL_SETS: usize = 200_000;
 const MAX_VALUES: usize = 1_000_000;
+/// The most values of stacks below a call site, each of which takes a profile.
+const MAX_SITE_VALUES: usize = 500;
 /// The ranges of values of a heat map.
 const RANGES: usize = 20;
 const TREE_FORMAT: i64 = 2;
@@ -80,10 +81,10 @@ fn types_of(measured: &Measured) -> impl Iterator<Item = ProfileType> {
 }
 
 impl Request {
-    /// Returns the time that is asked for; without one, all of it.
+    /// Returns the requested time range.
     fn span(&self) -> Result<Span> {
-        if self.start == 0 && self.end == 0 {
-            return Ok(Span { from: 0, to: i64::MAX / 1_000_000 });
+        if self.start == 0 || self.end == 0 {
+            return Err(Error::invalid("missing time range in the query"));
         }
         if self.start > self.end {
             return Err(Error::invalid("start must be before end"));
@@ -91,24 +92,36 @@ impl Request {
         Ok(Span { from: self.start, to: self.end })
     }
 
-    fn nodes(&self) -> usize {
-        let most = if self.max_nodes <= 0 { NODES } else { self.max_nodes.min(MAX_NODES) };
-        most as usize
+    /// Returns the time range of a list; without one, all of it.
+    fn span_of_list(&self) -> Result<Span> {
+        if self.start == 0 || self.end == 0 {
+            return Ok(Span { from: 0, to: i64::MAX / 1_000_000 });
+        }
+        self.span()
+    }
+
+    /// Returns how many nodes a flame graph has at most; a negative number means all of them.
+    pub(super) fn nodes(&self) -> usize {
+        if self.max_nodes == 0 { NODES } else { usize::try_from(self.max_nodes).unwrap_or(usize::MAX) }
     }
 }
 
 /// Finds what the type id of a request names.
 pub(super) fn choose(source: &dyn Source, type_id: &str, span: Span) -> Result<Option<Chosen>> {
-    if type_id.split(':').count() < 5 {
+    let parts: Vec<&str> = type_id.split(':').collect();
+    if !(5..=6).contains(&parts.len()) {
         let shown: String = type_id.chars().take(60).collect();
         return Err(Error::invalid(format!(
-            "profile-type selection must be of the form <name>:<sample-type>:<sample-unit>:<period-type>:<period-unit>, \
-             not {shown:?}"
+            "profile-type selection must be of the form \
+             <name>:<sample-type>:<sample-unit>:<period-type>:<period-unit>(:delta), got({}): {shown:?}",
+            parts.len()
         )));
     }
+    // The sixth, `delta`, changes nothing.
+    let wanted = parts[..5].join(":");
     for measured in source.measured(span)? {
         for (value, kind) in types_of(&measured).enumerate() {
-            if kind.id() == type_id.trim_end_matches(":delta") {
+            if kind.id() == wanted {
                 return Ok(Some(Chosen { source_name: measured.source_name.clone(), value, kind }));
             }
         }
@@ -145,7 +158,7 @@ fn label<'a>(name: &str, labels: &'a Labels<'a>, service: &'a str, type_id: &'a 
 }
 
 fn profile_types(source: &dyn Source, request: &Request) -> Result<Response> {
-    let measured = source.measured(request.span()?)?;
+    let measured = source.measured(request.span_of_list()?)?;
     Ok(Response::ProfileTypes(measured.iter().flat_map(types_of).collect()))
 }
 
@@ -160,7 +173,7 @@ fn each_series(
     request: &Request,
     each: impl FnMut(BTreeMap<String, String>) -> Result<()>,
 ) -> Result<()> {
-    let (span, selector) = (request.span()?, Selector::parse_all(&request.selectors)?);
+    let (span, selector) = (request.span_of_list()?, Selector::parse_all(&request.selectors)?);
     narrowed(source, &selector, |source| each_series_of(source, span, &selector, each))
 }
 
@@ -265,16 +278,26 @@ fn select_of(
     selector: &Selector,
 ) -> Result<Option<(Profile, usize)>> {
     let Some(chosen) = choose(source, &request.type_id, span)? else { return Ok(None) };
+    if let Some(wrong) = request.spans.iter().find(|span| !is_span_id(span)) {
+        let shown: String = wrong.chars().take(60).collect();
+        return Err(Error::invalid(format!(
+            "not the id of a span, which has 16 hexadecimal digits: {shown:?}"
+        )));
+    }
     let type_id = chosen.kind.id();
     let keep = |labels: &Labels<'_>| {
         let is_span = request.spans.is_empty()
-            || labels
-                .iter()
-                .any(|(name, value)| *name == SPAN && request.spans.iter().any(|span| span == value));
+            || labels.iter().any(|(name, value)| {
+                *name == SPAN && request.spans.iter().any(|span| span.eq_ignore_ascii_case(value))
+            });
         is_span && selector.matches(|name| label(name, labels, source.service(), &type_id))
     };
     let profile = source.profile(&chosen.source_name, span, &keep)?;
     Ok(profile.map(|profile| (profile, chosen.value)))
+}
+
+fn is_span_id(text: &str) -> bool {
+    text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 pub(super) fn tree(source: &dyn Source, request: &Request) -> Result<CallTree> {
@@ -305,6 +328,10 @@ fn difference(source: &dyn Source, request: &Request) -> Result<Response> {
 /// Answers with only the requested values, as Pyroscope does: clients read the first.
 fn profile(source: &dyn Source, request: &Request) -> Result<Response> {
     let selected = select(source, request)?.map(|(mut profile, value)| {
+        if !request.call_site.is_empty() {
+            let rows = CallTree::rows_below(&profile, &request.call_site);
+            profile.keep_rows(|row| rows[row]);
+        }
         let kind = profile.string(profile.sample_types()[value].kind).to_owned();
         profile.keep_sample_types(|other| other == kind);
         profile
@@ -326,7 +353,7 @@ fn steps_of(source: &dyn Source, request: &Request) -> Result<(i64, Steps)> {
     let (span, selector) = (request.span()?, Selector::parse_all(&request.selectors)?);
     let step = (request.step * 1000.0) as i64;
     if step <= 0 {
-        return Err(Error::invalid("step must be above 0"));
+        return Err(Error::invalid("step must be non-zero"));
     }
     if span.to.saturating_sub(span.from) / step > MAX_POINTS {
         return Err(Error::invalid(format!("more than {MAX_POINTS} steps; make the step longer")));
@@ -342,11 +369,7 @@ fn steps_of(source: &dyn Source, request: &Request) -> Result<(i64, Steps)> {
         if value == 0 || !selector.matches(|name| label(name, labels, source.service(), &type_id)) {
             return;
         }
-        let group = request.labels.iter().filter(|name| is_of_series(name)).filter_map(|name| {
-            let value = label(name, labels, source.service(), &type_id)?;
-            Some((name.clone(), value.to_owned()))
-        });
-        windows.add(group.collect(), time, value);
+        windows.add(group_of(request, labels, source.service(), &type_id), time, value);
     })?;
     for (group, time, value) in windows.finish()? {
         let number = time.saturating_sub(span.from).div_euclid(step)
@@ -356,7 +379,47 @@ fn steps_of(source: &dyn Source, request: &Request) -> Result<(i64, Steps)> {
             steps.entry(group).or_default().entry(at).or_default().push(value);
         }
     }
+    if !request.call_site.is_empty() {
+        values_below(source, request, &chosen, step, &mut steps)?;
+    }
     Ok((step, steps))
+}
+
+/// Returns the labels by which the request groups.
+fn group_of(request: &Request, labels: &Labels<'_>, service: &str, type_id: &str) -> OwnedLabels {
+    let names = request.labels.iter().filter(|name| is_of_series(name));
+    let pairs =
+        names.filter_map(|name| Some((name.clone(), label(name, labels, service, type_id)?.to_owned())));
+    pairs.collect()
+}
+
+/// Replaces the values of steps by those of the stacks below the call site that the request names. The sum of a step
+/// counts; how many windows it has stays, for averages.
+fn values_below(
+    source: &dyn Source,
+    request: &Request,
+    chosen: &Chosen,
+    step: i64,
+    steps: &mut Steps,
+) -> Result<()> {
+    if steps.values().map(BTreeMap::len).sum::<usize>() > MAX_SITE_VALUES {
+        return Err(too_many("values below a call site", MAX_SITE_VALUES));
+    }
+    let (selector, type_id) = (Selector::parse_all(&request.selectors)?, chosen.kind.id());
+    for (group, times) in steps {
+        let keep = |labels: &Labels<'_>| {
+            selector.matches(|name| label(name, labels, source.service(), &type_id))
+                && group_of(request, labels, source.service(), &type_id) == *group
+        };
+        for (&at, windows) in times {
+            let span = Span { from: at.saturating_sub(step).saturating_add(1), to: at.saturating_add(1) };
+            let profile = source.profile(&chosen.source_name, span, &keep)?.unwrap_or_default();
+            let tree = CallTree::of(&profile, chosen.value, &request.call_site);
+            windows.fill(0);
+            windows.iter_mut().take(1).for_each(|value| *value = tree.nodes[0].total);
+        }
+    }
+    Ok(())
 }
 
 /// The sums of windows, by labels and time.

@@ -29,14 +29,13 @@ fn first<'a>(parameters: &'a [(String, String)], names: &[&str]) -> Option<&'a s
 
 /// Reads `query`, `from` and `until`, with a prefix for one side of a difference.
 fn request(parameters: &[(String, String)], prefix: &str, now: i64) -> Result<Request> {
-    let named = |name: &str| {
-        let mut long = format!("{prefix}{name}");
-        if !prefix.is_empty() {
-            long = format!("{prefix}{}{}", name[..1].to_uppercase(), &name[1..]);
-        }
-        first(parameters, &[&*long])
+    let name_of = |name: &str| match prefix {
+        "" => name.to_owned(),
+        prefix => format!("{prefix}{}{}", name[..1].to_uppercase(), &name[1..]),
     };
-    let query = named("query").ok_or_else(|| Error::invalid("the parameter query is missing"))?;
+    let named = |name: &str| first(parameters, &[&*name_of(name)]);
+    let query =
+        named("query").ok_or_else(|| Error::invalid(format!("'{}' is required", name_of("query"))))?;
     let (type_id, selector) = match query.find('{') {
         Some(at) => query.split_at(at),
         None => (query, ""),
@@ -55,14 +54,10 @@ fn request(parameters: &[(String, String)], prefix: &str, now: i64) -> Result<Re
     })
 }
 
-fn nodes(request: &Request) -> usize {
-    if request.max_nodes > 0 { request.max_nodes.min(100_000) as usize } else { 8192 }
-}
-
 fn single(source: &dyn Source, parameters: &[(String, String)], now: i64) -> Result<Value> {
     let request = request(parameters, "", now)?;
     let tree = calls::tree(source, &request)?;
-    let flame = flame::single(&tree, nodes(&request));
+    let flame = flame::single(&tree, request.nodes());
     let mut value = flamebearer(&flame, &request, "single");
     let seconds = (request.start / 1000, (request.end - request.start).max(0) / 1000);
     value["timeline"] = json!({ "startTime": seconds.0, "samples": [flame.total], "durationDelta": seconds.1, "watermarks": null });
@@ -71,8 +66,11 @@ fn single(source: &dyn Source, parameters: &[(String, String)], now: i64) -> Res
 
 fn difference(source: &dyn Source, parameters: &[(String, String)], now: i64) -> Result<Value> {
     let (left, right) = (request(parameters, "left", now)?, request(parameters, "right", now)?);
+    if left.type_id != right.type_id {
+        return Err(Error::invalid("profile types must match"));
+    }
     let (a, b) = (calls::tree(source, &left)?, calls::tree(source, &right)?);
-    let flame = flame::difference(&a, &b, nodes(&left).max(nodes(&right)));
+    let flame = flame::difference(&a, &b, left.nodes().max(right.nodes()));
     let mut value = flamebearer(&flame, &left, "double");
     value["leftTicks"] = json!(a.nodes[0].total);
     value["rightTicks"] = json!(b.nodes[0].total);
@@ -82,10 +80,10 @@ fn difference(source: &dyn Source, parameters: &[(String, String)], now: i64) ->
 fn flamebearer(flame: &Flame, request: &Request, format: &str) -> Value {
     let mut parts = request.type_id.split(':').skip(1);
     let (name, unit) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-    let (units, rate) = match unit {
-        "nanoseconds" => ("samples", 1_000_000_000),
-        "bytes" => ("bytes", 100),
-        _ => ("objects", 100),
+    let (units, rate) = match name {
+        "cpu" => ("samples", 1_000_000_000),
+        "inuse_objects" | "alloc_objects" | "goroutine" | "samples" => ("objects", 100),
+        _ => (unit, 100),
     };
     json!({
         "version": 1,
