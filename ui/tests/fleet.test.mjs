@@ -131,9 +131,9 @@ test("what costs most and what changed have pages whose addresses can be sent", 
   const page = await visitor();
   await page.goto(address);
   await page.getByRole("link", { name: "Top", exact: true }).click();
-  await page.getByLabel("by", { exact: true }).selectOption("crate");
-  await page.getByLabel("Price of a core and hour").fill("0.5");
-  await page.getByLabel("Labels").fill('{version="2"}');
+  await page.locator("select[name=by]").selectOption("crate");
+  await page.locator("input[name=price]").fill("0.5");
+  await page.locator("input[name=select]").fill('{version="2"}');
   await page.getByRole("button", { name: "Show" }).click();
   await page.getByRole("columnheader", { name: "Cost a month" }).waitFor();
   const asked = new URL(page.url()).searchParams;
@@ -142,7 +142,7 @@ test("what costs most and what changed have pages whose addresses can be sent", 
   await page.screenshot({ path: path.join(shots, "fleet-top.png") });
   await page.getByRole("link", { name: "What changed" }).click();
   await page.getByText("One version: version 2").first().waitFor();
-  await page.getByLabel("Labels").fill("");
+  await page.locator("input[name=select]").fill("");
   await page.getByRole("button", { name: "Show" }).click();
   await page.getByText("shop::total").waitFor();
   await page.screenshot({ path: path.join(shots, "what-changed.png") });

@@ -19,6 +19,7 @@ mod readme;
 mod receive;
 mod refusals;
 mod sources;
+mod symbols;
 mod tenants;
 mod view;
 mod yours;

@@ -21,7 +21,7 @@ pub(crate) struct Args {
     /// Binaries or debug files, each with a build id
     #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     files: Vec<PathBuf>,
-    /// The store: pyroscope+http://HOST:4040 or parca+http://HOST:7070
+    /// The store: pyroscope+http://HOST:4040 (also of `flamelet collect`) or parca+http://HOST:7070
     #[arg(long, value_name = "URL")]
     to: String,
     /// Pyroscope's tenant (the header X-Scope-OrgID)

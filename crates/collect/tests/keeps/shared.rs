@@ -312,6 +312,35 @@ fn a_bucket_that_does_not_answer_stops_nobody_from_accepting() {
 }
 
 #[test]
+fn a_slow_bucket_keeps_neither_senders_nor_readers_waiting() {
+    let bucket = Arc::new(Bucket::default());
+    let machine = Machine::new(&bucket);
+    let client = bucket.client();
+    let collector = machine.try_start(&client).expect("started");
+    accept(&collector, [0]);
+    let (is_reached, reached) = std::sync::mpsc::channel();
+    let (release, is_released) = std::sync::mpsc::channel::<()>();
+    // The first call that makes a block waits until somebody lets it go on.
+    let wait = move || {
+        is_reached.send(()).expect("somebody waits");
+        let _ = is_released.recv();
+    };
+    client.plan(0, None, Some(Box::new(wait)));
+    std::thread::scope(|scope| {
+        scope.spawn(|| collector.maintain());
+        reached.recv().expect("the bucket is asked");
+        accept(&collector, [1, 2]);
+        let query = Query::new("checkout", "process_cpu", T0, T0 + HOUR);
+        let budget = Budget::new(Limits::SERVICE);
+        let (profile, notes) = collector.reader().profile(&query, &budget).expect("read");
+        assert_eq!((profile.map(|profile| totals(&profile).0), notes.len()), (Some(111), 0));
+        release.send(()).expect("it waits");
+    });
+    collector.maintain();
+    assert_eq!(total_in(&bucket), 111);
+}
+
+#[test]
 fn merged_blocks_stay_for_readers_that_have_listed_them() {
     let bucket = Arc::new(Bucket::default());
     let machine = Machine::new(&bucket);
