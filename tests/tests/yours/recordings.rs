@@ -36,6 +36,28 @@ pub(crate) fn rules_program(name: &str, flags: &[&str]) -> PathBuf {
     out
 }
 
+/// `programs/NAME.rs` with the crates of `programs/NAME.toml`, in the versions of this workspace: cargo has them all in its
+/// cache.
+pub(crate) fn cargo_program(name: &str) -> PathBuf {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/yours/programs");
+    let folder = scratch(name);
+    std::fs::create_dir_all(&folder).expect("our own folder");
+    let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.lock");
+    for (from, to) in [
+        (sources.join(format!("{name}.rs")), format!("{name}.rs")),
+        (sources.join(format!("{name}.toml")), "Cargo.toml".to_owned()),
+        (lock, "Cargo.lock".to_owned()),
+    ] {
+        std::fs::copy(&from, folder.join(to)).unwrap_or_else(|error| panic!("{}: {error}", from.display()));
+    }
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["build", "--release", "--offline", "--quiet"]).current_dir(&folder);
+    cargo.env_remove("CARGO_TARGET_DIR").env_remove("CARGO_ENCODED_RUSTFLAGS").env_remove("RUSTFLAGS");
+    let made = cargo.output().expect("cargo");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    folder.join("target/release").join(name)
+}
+
 /// Records `program argument`; `None`, with a `SKIP:` line, where the kernel does not let this user record.
 pub(crate) fn record(program: &Path, argument: &str, options: &[&str]) -> Option<PathBuf> {
     // Tests that run at the same time record the same programs.

@@ -1,16 +1,21 @@
-//! For each rule of `explain` that plain Rust can trigger, a program where it speaks and a similar one where it does not.
-//! (Rules about crates have synthetic pairs in `crates/report/src/explain/tests.rs`.)
+//! For rules of `explain`, a program that the rule reports and a similar one that it does not report. (Rules that no
+//! program here triggers have synthetic pairs in `crates/report/src/explain/tests.rs`.)
+
+use std::path::Path;
 
 use flamelet_tests::programs::{answer, command, run_flamelet};
 
-use crate::recordings::{findings, record, rules_program, scratch};
+use crate::recordings::{cargo_program, findings, record, rules_program, scratch};
 
 const OPTIMIZED: &[&str] = &["-O", "-g"];
+
+/// CPU time; with the kernel's frames; of programs with crates.
+const TIMES: [&str; 3] = ["cpu", "kernel", "libraries"];
 
 /// A row of `programs/pairs.txt`.
 struct Pair {
     rule: &'static str,
-    /// `cpu`, `kernel` (CPU, with the kernel's frames), or a sample type of the heap.
+    /// One of [`TIMES`], or a sample type of the heap.
     about: &'static str,
     /// The program where the rule speaks.
     loud: &'static str,
@@ -27,13 +32,16 @@ fn pairs() -> impl Iterator<Item = Pair> {
 }
 
 /// Returns the pairs whose recordings do not agree with their rule. `is_skipped` says whether a recording cannot be used.
-fn wrong(pairs: impl Iterator<Item = Pair>, is_skipped: impl Fn(&str) -> bool) -> Option<Vec<String>> {
-    let program = rules_program("rules-optimized", OPTIMIZED);
+fn wrong(
+    program: &Path,
+    pairs: impl Iterator<Item = Pair>,
+    is_skipped: impl Fn(&str) -> bool,
+) -> Option<Vec<String>> {
     let mut wrong = Vec::new();
     for Pair { rule, about, loud, quiet } in pairs {
         for (name, expected) in [(loud, true), (quiet, false)] {
-            let is_heap = !["cpu", "kernel"].contains(&about);
-            let file = record(&program, name, if is_heap { &["--heap"] } else { &["-F", "997"] })?;
+            let is_heap = !TIMES.contains(&about);
+            let file = record(program, name, if is_heap { &["--heap"] } else { &["-F", "997"] })?;
             let file = file.to_str().expect("UTF-8");
             if expected && is_skipped(file) {
                 return Some(wrong);
@@ -59,7 +67,17 @@ fn rules_of(found: &[serde_json::Value]) -> Vec<String> {
 
 #[test]
 fn rules_about_time_speak_about_the_programs_that_they_are_for() {
-    let Some(wrong) = wrong(pairs().filter(|pair| pair.about == "cpu"), |_| false) else { return };
+    let program = rules_program("rules-optimized", OPTIMIZED);
+    let Some(wrong) = wrong(&program, pairs().filter(|pair| pair.about == "cpu"), |_| false) else { return };
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn rules_about_crates_speak_about_the_programs_that_they_are_for() {
+    let program = cargo_program("libraries");
+    let Some(wrong) = wrong(&program, pairs().filter(|pair| pair.about == "libraries"), |_| false) else {
+        return;
+    };
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -75,7 +93,9 @@ fn rules_about_the_kernel_speak_about_the_programs_that_they_are_for() {
         }
         !has_kernel
     };
-    let Some(wrong) = wrong(pairs().filter(|pair| pair.about == "kernel"), is_skipped) else { return };
+    let program = rules_program("rules-optimized", OPTIMIZED);
+    let of_kernel = pairs().filter(|pair| pair.about == "kernel");
+    let Some(wrong) = wrong(&program, of_kernel, is_skipped) else { return };
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -131,8 +151,9 @@ fn overflow_checks_of_an_optimized_build_are_recognised() {
 
 #[test]
 fn rules_about_memory_speak_about_the_programs_that_they_are_for() {
-    let of_heap = pairs().filter(|pair| !["cpu", "kernel"].contains(&pair.about));
-    let Some(wrong) = wrong(of_heap, |_| false) else { return };
+    let program = rules_program("rules-optimized", OPTIMIZED);
+    let of_heap = pairs().filter(|pair| !TIMES.contains(&pair.about));
+    let Some(wrong) = wrong(&program, of_heap, |_| false) else { return };
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 

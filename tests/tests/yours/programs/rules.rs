@@ -222,6 +222,23 @@ fn old_pages() {
     black_box(pages);
 }
 
+/// Spins for a flag that is never set.
+#[inline(never)]
+fn spin_for_flag() {
+    let flag = AtomicBool::new(false);
+    busy(|_| {
+        for _ in 0..100 {
+            if !black_box(&flag).load(Ordering::Relaxed) {
+                // A sample is taken behind the instruction that takes the time: what follows it must be another one.
+                std::hint::spin_loop();
+                std::hint::spin_loop();
+                std::hint::spin_loop();
+                std::hint::spin_loop();
+            }
+        }
+    });
+}
+
 #[inline(never)]
 fn read_bytes() {
     let mut file = std::fs::File::open("/dev/zero").expect("/dev/zero");
@@ -449,6 +466,7 @@ fn main() {
         "keep-tree" => keep_tree(),
         "fresh-pages" => fresh_pages(),
         "old-pages" => old_pages(),
+        "spin-for-flag" => spin_for_flag(),
         "read-bytes" => read_bytes(),
         "read-blocks" => read_blocks(),
         // The idle ones do enough to be sampled now and then: a thread without a sample is not in the profile.
