@@ -174,7 +174,7 @@ impl HistoryFolder {
             let Some(name) = entry.file_name().to_str().and_then(Name::parse) else { continue };
             match entry.metadata() {
                 Ok(metadata) if metadata.is_file() => {
-                    found.push(SegmentEntry { name, bytes: metadata.len() })
+                    found.push(SegmentEntry { name, bytes: metadata.len() });
                 }
                 Ok(_) => {}
                 // Removed or renamed meanwhile: readers look for its new name.

@@ -144,7 +144,7 @@ impl Request {
             let Some(&(_, _, slot)) = fields.iter().find(|field| field.0 == number) else { continue };
             match (slot, value) {
                 (RequestField::Side, FieldValue::Bytes(bytes)) => {
-                    request.sides.push(Self::from_proto(MERGE, bytes)?)
+                    request.sides.push(Self::from_proto(MERGE, bytes)?);
                 }
                 (RequestField::CallSite, FieldValue::Bytes(bytes)) => request.call_site = call_site(bytes)?,
                 (RequestField::Step, FieldValue::Fixed64(bits)) => request.step = f64::from_bits(bits),
