@@ -299,7 +299,16 @@ pub(crate) const ACTIVITIES: &[Activity] = &[
     activity("iterating", &["core::iter::", "core::slice::iter", "core::array::"], &[]),
     activity(
         "files and sockets",
-        &["std::io::", "std::fs::", "std::net::", "std::sys::net::", "std::sys::fs::"],
+        // Not the traits of `std::io`: what is written through them may be compressed or formatted.
+        &[
+            "std::io::buffered::",
+            "std::io::copy::",
+            "std::io::stdio::",
+            "std::fs::",
+            "std::net::",
+            "std::sys::net::",
+            "std::sys::fs::",
+        ],
         &[],
     ),
     activity("clocks", &["std::time::", "__vdso_clock_gettime", "clock_gettime", "chrono::", "time::"], &[]),
@@ -345,6 +354,8 @@ mod tests {
             ("__memmove_avx_unaligned_erms", "", Some("copying")),
             ("serde_json::de::from_str", "", Some("JSON")),
             ("do_syscall_64", "", Some("system calls")),
+            ("std::io::Write::write_all", "", None),
+            ("<std::io::buffered::bufwriter::BufWriter<W>>::flush_buf", "", Some("files and sockets")),
             ("core::ptr::drop_in_place<shop::Cart>", "", Some("dropping")),
             ("shop::cart::total", "/home/me/shop/src/cart.rs", None),
             ("total", "/home/me/shop/src/cart.rs", None),
