@@ -294,7 +294,7 @@ impl Parts {
             {
                 return Ok(Totals::OfMinutes(minutes));
             }
-            blocks.open_block(found, budget).map(Totals::OfSamples)
+            blocks.open_block(found, budget).map(|block| Totals::OfSamples(Box::new(block)))
         };
         while let Some((at, totals)) = self.next(&mut queue, query, budget, &open)? {
             match totals {
@@ -304,7 +304,7 @@ impl Parts {
                         let _loan = budget.lend(tables.samples.len() * size_of::<MinuteRow>())?;
                         each(&tables.series, &rows_of(tables))
                     };
-                    self.read_pieces(block, &queue.read[at], query, budget, CHUNK, &mut each_table)?;
+                    self.read_pieces(*block, &queue.read[at], query, budget, CHUNK, &mut each_table)?;
                 }
             }
         }
@@ -396,7 +396,7 @@ type Open<'a, T> = dyn Fn(&Blocks, &StoredBlock) -> Result<T> + 'a;
 /// Where the totals of a block come from.
 enum Totals {
     OfMinutes(Minutes),
-    OfSamples(Block),
+    OfSamples(Box<Block>),
 }
 
 /// The blocks that a query reads.
