@@ -22,10 +22,10 @@ pub mod cpu;
 pub mod heap;
 pub mod labels;
 mod loaded_modules;
-#[allow(unsafe_code, reason = "sets the signal mask of a thread")]
-pub mod own_threads;
 #[cfg(all(feature = "otel-context", target_os = "linux", target_arch = "x86_64"))]
 pub mod otel;
+#[allow(unsafe_code, reason = "sets the signal mask of a thread")]
+pub mod own_threads;
 #[cfg(target_os = "linux")]
 mod tables;
 #[cfg(target_os = "linux")]

@@ -11,9 +11,9 @@ use crate::encode::Encoder;
 use crate::folder::{HistoryFolder, Name};
 use crate::names::BuildNames;
 use crate::options::Options;
+use crate::record::{self, Effort};
 use crate::retention::{self, Kept};
 use crate::span::Span;
-use crate::record::{self, Effort};
 use crate::{segment, sys};
 
 const NANOS: i64 = 1_000_000_000;

@@ -57,9 +57,11 @@ fn what_is_refused_keeps_its_status() {
         assert_eq!(status.code(), Some(2), "{words:?}");
     }
     let cargo = flamelet().with_file_name("cargo-flamelet");
-    let refused = command(&cargo).arg("fly").stderr(without_reader()).status().expect("it is in the same folder");
+    let refused =
+        command(&cargo).arg("fly").stderr(without_reader()).status().expect("it is in the same folder");
     assert_eq!(refused.code(), Some(2));
-    let helped = command(&cargo).arg("help").stdout(without_reader()).status().expect("it is in the same folder");
+    let helped =
+        command(&cargo).arg("help").stdout(without_reader()).status().expect("it is in the same folder");
     assert_eq!(helped.code(), Some(0));
 }
 

@@ -252,12 +252,7 @@ impl Take for LiveService {
         self.ask_requests().map_err(Error::unreadable)
     }
 
-    fn take_wait(
-        &self,
-        kind: WaitKind,
-        seconds: u32,
-        _: &CancelToken,
-    ) -> std::result::Result<Taken, Error> {
+    fn take_wait(&self, kind: WaitKind, seconds: u32, _: &CancelToken) -> std::result::Result<Taken, Error> {
         let missing = || Error::unreadable("the service has no profiles of waiting at this URL");
         let address = self.endpoint(kind.endpoint()).ok_or_else(missing)?;
         let seconds = (kind == WaitKind::Wall).then_some(seconds.into());

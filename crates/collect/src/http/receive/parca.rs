@@ -8,7 +8,11 @@ use super::outcome::Outcome;
 use crate::collector::{Collector, Offered, Refused};
 
 /// Keeps the profiles of a raw write; those that are refused do not stop the others.
-pub(in crate::http) fn write_raw(collector: &Collector, codec: Codec, body: &[u8]) -> Result<Vec<u8>, Refused> {
+pub(in crate::http) fn write_raw(
+    collector: &Collector,
+    codec: Codec,
+    body: &[u8],
+) -> Result<Vec<u8>, Refused> {
     let mut outcome = Outcome::default();
     for series in parca::write_raw(codec, body, &Budget::new(Limits::SERVICE))? {
         let Some(service) = parca::service_of(&series).map(str::to_owned) else {
