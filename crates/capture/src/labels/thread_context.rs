@@ -64,13 +64,13 @@ pub(super) struct Record(OnceLock<Option<Box<[u16]>>>);
 impl Record {
     /// Returns the address of the record; null if readers would learn nothing from it.
     fn address(&self, pairs: &Pairs) -> *const u8 {
-        let bytes = self.0.get_or_init(|| encode(pairs).map(aligned));
+        let bytes = self.0.get_or_init(|| encode(pairs).map(|bytes| aligned(&bytes)));
         bytes.as_ref().map_or(std::ptr::null(), |bytes| bytes.as_ptr().cast())
     }
 }
 
 /// Records begin at even addresses.
-fn aligned(bytes: Vec<u8>) -> Box<[u16]> {
+fn aligned(bytes: &[u8]) -> Box<[u16]> {
     let pair = |pair: &[u8]| u16::from_ne_bytes([pair[0], pair.get(1).copied().unwrap_or(0)]);
     bytes.chunks(2).map(pair).collect()
 }

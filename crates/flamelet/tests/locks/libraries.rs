@@ -106,7 +106,7 @@ sides!(
     |calls: &Calls, meanwhile| {
         let new = Arc::new(Once::new());
         *calls.lock().expect("no panic") = Some(new.clone());
-        new.call_once(|| meanwhile());
+        new.call_once(meanwhile);
     },
     |calls| {
         let once = calls.lock().expect("no panic").clone().expect("made");

@@ -280,6 +280,9 @@ fn the_wall_clock_sees_threads_that_run_and_threads_that_wait() {
             }
             assert!(start.elapsed() < DEADLINE, "{found:?}");
         };
+        // Now, so that a failure below is no hang.
+        is_over.store(true, Ordering::Relaxed);
+        drop(end);
         assert!(profile.comments().any(|comment| comment.contains("idle threads set aside")));
         let timeline = profile.timeline.as_ref().expect("times are kept");
         let total: i64 = timeline.events.iter().map(|event| event.value).sum();
@@ -295,7 +298,5 @@ fn the_wall_clock_sees_threads_that_run_and_threads_that_wait() {
             let top = run_pprof(&["-top", "-nodecount=1000", "-nodefraction=0"], &url);
             assert!(top.contains("Type: wall"), "{top}");
         }
-        is_over.store(true, Ordering::Relaxed);
-        drop(end);
     });
 }
