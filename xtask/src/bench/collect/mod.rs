@@ -16,7 +16,7 @@ use store::{Store, bytes_in};
 
 /// A service's day in windows of a minute, and an hour of a fleet in windows of ten seconds.
 const DAY: Load = Load { name: "day", services: 1, windows: 1430, seconds: 60 };
-const FLEET: Load = Load { name: "fleet", services: 20, windows: 360, seconds: 10 };
+const FLEET: Load = Load { name: "fleet", services: 10, windows: 360, seconds: 10 };
 /// A larger fleet for a minute, at its real speed.
 const THOUSAND: Load = Load { name: "many", services: 1000, windows: 6, seconds: 10 };
 /// Hours that each of a few and of very many services has, one profile in each.
@@ -249,7 +249,7 @@ fn section(figures: &[Figures; 2], questions: &[Question], blocks: [(usize, Dura
         title: "collect: a fleet's profiles, compared with Pyroscope".to_owned(),
         about: format!(
             "{} profiles of made-up services (190 samples, 40 frames deep, with names), pushed once as Pyroscope's agents \
-             do, as\nfast as the store accepts them: a day of one service and an hour of 20. Then 1,000 services that push \
+             do, as\nfast as the store accepts them: a day of one service and an hour of 10. Then 1,000 services that push \
              every ten seconds,\nfor a minute: the share of a core. Then the same calls of the query API, in turn; both \
              answer with the same totals. What\nis kept is counted after both have ended.",
             ours.profiles
