@@ -35,6 +35,11 @@ impl Client {
             .max_idle_connections(0)
             .user_agent(concat!("flamelet/", env!("CARGO_PKG_VERSION")));
         let config = if is_on_this_machine(&push.server) { config.proxy(None) } else { config };
+        #[cfg(feature = "push-tls")]
+        let config = match push.server.starts_with("https://") {
+            true => config.tls_config(super::tls::config(push.ca_file.as_deref())?),
+            false => config,
+        };
         let client =
             Self { agent: config.build().into(), url, headers: own.chain(push.headers.clone()).collect() };
         client.check(push)?;

@@ -49,6 +49,12 @@ fn otlp(variable: &Variable<'_>) -> Result<Option<Push>> {
             push = push.header(name, value);
         }
     }
+    let certificate = variable("OTEL_EXPORTER_OTLP_PROFILES_CERTIFICATE");
+    // The general one may be for another receiver, which is asked over https.
+    let certificate = certificate.or_else(|| variable("OTEL_EXPORTER_OTLP_CERTIFICATE"));
+    if let Some(path) = certificate.filter(|_| push.server.starts_with("https://")) {
+        push = push.ca_file(path);
+    }
     for (name, value) in pairs(variable, "OTEL_RESOURCE_ATTRIBUTES")? {
         push = match &*name {
             "service.name" if push.service.is_none() => push.service_name(value),
@@ -135,5 +141,20 @@ mod tests {
         assert_eq!(push.url(), "http://a:4318/own/path");
         assert_eq!(push.headers, [("api-key".into(), "a b%zz".into())]);
         assert_eq!(push.labels, [("host.name".into(), "h".into())]);
+    }
+
+    #[test]
+    fn the_certificate_of_the_signal_counts_before_the_general_one() {
+        let of_all = ("OTEL_EXPORTER_OTLP_CERTIFICATE", "all.pem");
+        let own = ("OTEL_EXPORTER_OTLP_PROFILES_CERTIFICATE", "own.pem");
+        let file = |server: &str, variables: &[(&str, &str)]| {
+            let endpoint = ("OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT", server);
+            let push = otlp(&of(&[&[endpoint], variables].concat())).expect("read").expect("set");
+            push.ca_file.map(|path| path.display().to_string())
+        };
+        assert_eq!(file("https://a", &[of_all, own]).as_deref(), Some("own.pem"));
+        assert_eq!(file("https://a", &[of_all]).as_deref(), Some("all.pem"));
+        assert_eq!(file("https://a", &[]), None);
+        assert_eq!(file("http://a", &[of_all]), None);
     }
 }

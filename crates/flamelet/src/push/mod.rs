@@ -17,6 +17,8 @@ mod names;
 mod outage;
 mod pusher;
 mod settings;
+#[cfg(feature = "push-tls")]
+mod tls;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,5 +1,6 @@
 //! Where to push, and how.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use flamelet_remote::basic;
@@ -33,6 +34,7 @@ pub struct Push {
     pub(super) service: Option<String>,
     pub(super) max_age: Duration,
     pub(super) timeout: Duration,
+    pub(super) ca_file: Option<PathBuf>,
 }
 
 impl Push {
@@ -62,6 +64,7 @@ impl Push {
             service: None,
             max_age: Duration::from_secs(3600),
             timeout: Duration::from_secs(10),
+            ca_file: None,
         }
     }
 
@@ -135,6 +138,15 @@ impl Push {
         self
     }
 
+    /// Trusts, over https, only the certificate authorities in this file (PEM), such as a company's own. Without it, those of
+    /// the file in the environment variable `SSL_CERT_FILE` are trusted, else those of the system, else a list that was
+    /// built in. The file is read when the profiler starts.
+    #[must_use]
+    pub fn ca_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.ca_file = Some(path.into());
+        self
+    }
+
     /// Returns a number for this receiver of a service, by which it is known again after a restart; the same for all that
     /// differ only in secrets. Labels count only on request: some are new with each version of a service.
     pub(crate) fn identity(&self, service: &str, with_labels: bool) -> u64 {
@@ -161,6 +173,9 @@ impl Push {
         }
         if is_https && !cfg!(feature = "push-tls") {
             return Err(Error::invalid(format!("{shown}: https needs the feature `push-tls` of flamelet")));
+        }
+        if self.ca_file.is_some() && !is_https {
+            return Err(Error::invalid(format!("{shown}: a file of certificate authorities is for https")));
         }
         if self.max_age.is_zero() || self.timeout.is_zero() {
             return Err(Error::invalid("the age and the timeout of a push must be above 0"));
@@ -244,6 +259,7 @@ mod tests {
             Push::pyroscope("http://a").header("", "a"),
             Push::parca("http://a").max_age(Duration::ZERO),
             Push::parca("http://a").timeout(long - long),
+            Push::parca("http://a").ca_file("ca.pem"),
         ] {
             let error = bad.check().expect_err("refused").to_string();
             assert!(!error.contains('\n'), "{error}");
