@@ -8,7 +8,9 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 
 use super::Pairs;
-use crate::otel::ATTRIBUTES;
+
+/// The labels that readers get with the ids, in the order of the key map.
+pub const ATTRIBUTES: [&str; 4] = ["route", "method", "task", "span"];
 
 // The variable: a pointer to the record of the labels that the thread has now, or null. Rust can export no thread-local
 // variable, so it is written down as the compiler of C would.

@@ -14,10 +14,8 @@ mod mapping;
 mod payload;
 
 use crate::labels::thread_context;
+pub use crate::labels::thread_context::ATTRIBUTES;
 use crate::{Error, ErrorKind, Result};
-
-/// The labels that readers get with the ids, in the order of the key map.
-pub const ATTRIBUTES: [&str; 4] = ["route", "method", "task", "span"];
 
 /// The version of the records.
 const SCHEMA: &str = "tlsdesc_v1_dev";
