@@ -336,11 +336,14 @@ fn nothing_acknowledged_is_lost_when_it_is_killed() {
         let (more, all) = sender.join().expect("no panic");
         acknowledged += more;
         sent += all;
-        let found = samples(path, "checkout");
-        assert!(
-            (acknowledged..=sent).contains(&found),
-            "round {round}: {acknowledged} acknowledged, {found} found, {sent} sent"
-        );
+        // What is there is read again and again, and grows: of many kills, each check is for several.
+        if round % (kills / 50).max(1) == 0 || round + 1 == kills {
+            let found = samples(path, "checkout");
+            assert!(
+                (acknowledged..=sent).contains(&found),
+                "round {round}: {acknowledged} acknowledged, {found} found, {sent} sent"
+            );
+        }
     }
     assert!(acknowledged > 0, "some were acknowledged before a kill");
     let found = samples(path, "checkout");
