@@ -28,7 +28,7 @@ impl Server {
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
         let mut server = Self { child, url: format!("http://127.0.0.1:{port}") };
         let patience = Instant::now();
-        while !server.get(path).is_some_and(|(status, _)| status == 200) {
+        while server.get(path).is_none_or(|(status, _)| status != 200) {
             if server.child.try_wait().is_ok_and(|ended| ended.is_some()) {
                 return None;
             }
