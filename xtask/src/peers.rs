@@ -88,7 +88,7 @@ pub(crate) fn build(golang: &Golang) -> Outcome {
         from_modules(golang, &cache, "profcheck", &PROFCHECK)
     })
     .unwrap_or_else(|failure| {
-        println!("   without OpenTelemetry's checker of profiles: {}", failure.message)
+        println!("   without OpenTelemetry's checker of profiles: {}", failure.message);
     });
     Ok(())
 }
