@@ -197,6 +197,12 @@ mod tests {
     }
 
     #[test]
+    fn a_function_called_other_keeps_what_it_calls() {
+        let flame = single(&CallTree::of(&profile(&[("main;other;x", 5)]), 0, &[]), usize::MAX);
+        assert_eq!(flame.names, ["total", "main", "other", "x"]);
+    }
+
+    #[test]
     fn a_call_site_is_a_prefix() {
         let profile = profile(&[("main;a;c", 5), ("main;b", 3), ("other;a", 7)]);
         let call_site = ["main".to_owned(), "a".to_owned()];

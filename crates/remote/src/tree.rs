@@ -138,7 +138,8 @@ impl CallTree {
             let children = std::mem::take(&mut tree.nodes[at as usize].children);
             let (mut kept, mut rest) = (Vec::new(), CallNode { name: other, ..CallNode::default() });
             for child in children.iter().map(|&child| &self.nodes[child as usize]) {
-                if child.total >= smallest && child.name != other {
+                // What was put together before is put together again; a function may have the same name.
+                if child.total >= smallest && (child.name != other || !child.children.is_empty()) {
                     kept.push(tree.nodes.len() as u32);
                     tree.nodes.push(child.clone());
                 } else {

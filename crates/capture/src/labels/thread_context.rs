@@ -4,8 +4,7 @@
     reason = "a thread-local variable that C code and readers outside the process know by its name"
 )]
 
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering, compiler_fence};
 
 use super::Pairs;
 
@@ -59,15 +58,49 @@ pub(crate) fn is_exported() -> bool {
 /// The longest record that readers are sure to read.
 const LONGEST: usize = 640;
 
-/// What a set of labels looks like for readers; made when a thread first publishes it.
+/// What a set of labels looks like for readers; made when a thread first publishes it. Null until then. No lock: a child
+/// that was forked while another thread makes it would wait forever.
 #[derive(Default)]
-pub(super) struct Record(OnceLock<Option<Box<[u16]>>>);
+pub(super) struct Record(AtomicPtr<Encoded>);
+
+/// The bytes of a record; none if readers would learn nothing from it.
+type Encoded = Option<Box<[u16]>>;
 
 impl Record {
     /// Returns the address of the record; null if readers would learn nothing from it.
     fn address(&self, pairs: &Pairs) -> *const u8 {
-        let bytes = self.0.get_or_init(|| encode(pairs).map(|bytes| aligned(&bytes)));
+        // SAFETY: null, or from the box that `make` has stored, which lives as long as this record.
+        let known = unsafe { self.0.load(Ordering::Acquire).as_ref() };
+        let bytes = known.unwrap_or_else(|| self.make(pairs));
         bytes.as_ref().map_or(std::ptr::null(), |bytes| bytes.as_ptr().cast())
+    }
+
+    /// Encodes it. Of several threads that do so, the first counts.
+    #[cold]
+    fn make(&self, pairs: &Pairs) -> &Encoded {
+        let made = Box::into_raw(Box::new(encode(pairs).map(|bytes| aligned(&bytes))));
+        let null = std::ptr::null_mut();
+        match self.0.compare_exchange(null, made, Ordering::AcqRel, Ordering::Acquire) {
+            // SAFETY: stored just now; it lives as long as this record.
+            Ok(_) => unsafe { &*made },
+            Err(first) => {
+                // SAFETY: `made` is a box that nothing else knows; `first` was stored by another thread, as above.
+                unsafe {
+                    drop(Box::from_raw(made));
+                    &*first
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        let made = *self.0.get_mut();
+        if !made.is_null() {
+            // SAFETY: from the box that `make` has stored; nothing refers to the record any more.
+            drop(unsafe { Box::from_raw(made) });
+        }
     }
 }
 
@@ -119,30 +152,36 @@ fn hex<const N: usize>(text: &str) -> Option<[u8; N]> {
 /// entered that set still holds.
 #[derive(Debug)]
 pub(super) struct Attached {
-    before: Option<*const u8>,
+    /// What was published before, and what is published now.
+    published: Option<(*const u8, *const u8)>,
 }
 
 impl Attached {
     #[inline]
     pub(super) fn new(record: Option<(&Record, &Pairs)>) -> Self {
         if !IS_ENABLED.load(Ordering::Relaxed) {
-            return Self { before: None };
+            return Self { published: None };
         }
         let address = record.map_or(std::ptr::null(), |(record, pairs)| record.address(pairs));
-        Self { before: Some(exchange(address)) }
+        Self { published: Some((exchange(address), address)) }
     }
 }
 
 impl Drop for Attached {
     #[inline]
     fn drop(&mut self) {
-        if let Some(before) = self.before {
-            exchange(before);
+        // Scopes that end in another order than they should leave nothing behind that is freed later.
+        if let Some((before, own)) = self.published
+            && exchange(before) != own
+        {
+            exchange(std::ptr::null());
         }
     }
 }
 
-/// Stores what the thread publishes now; returns what it was.
+/// Stores what the thread publishes now; returns what it was. Not inlined: older C libraries do not keep all registers in the
+/// call inside, and callers of a function expect no more.
+#[inline(never)]
 fn exchange(address: *const u8) -> *const u8 {
     let variable = variable();
     // The thread is stopped while somebody reads, so only the compiler must keep the order.

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Mutex, PoisonError};
 
-use flamelet_unwind::fork::PerProcess;
+use flamelet_unwind::fork::{self, PerProcess};
 
 use crate::own_threads::unseen;
 
@@ -27,6 +27,8 @@ struct Header {
 /// A context that was published.
 struct Published {
     header: &'static Header,
+    /// How often its process was forked from another before; a child may have its parent's number.
+    forks: u32,
     /// The payload that readers are told about, and the one before, which a reader may be reading.
     payloads: [Vec<u8>; 2],
 }
@@ -39,16 +41,16 @@ pub(super) fn publish(payload: Vec<u8>) -> io::Result<()> {
     let published = PUBLISHED.get(|_| Mutex::new(None));
     let mut published = unseen(|| published.lock()).unwrap_or_else(PoisonError::into_inner);
     match &mut *published {
-        Some(published) => published.update(payload),
-        none => *none = Some(Published::new(payload)?),
+        Some(published) if published.forks == fork::forks() => published.update(payload),
+        other => *other = Some(Published::new(payload)?),
     }
     Ok(())
 }
 
 impl Published {
     fn new(payload: Vec<u8>) -> io::Result<Self> {
-        let (address, is_named) = map()?;
         let size = payload_size(&payload)?;
+        let (address, is_named) = map()?;
         let header = Header {
             signature: *b"OTEL_CTX",
             version: VERSION,
@@ -56,7 +58,7 @@ impl Published {
             published_at: AtomicU64::new(0),
             payload: AtomicU64::new(payload.as_ptr() as u64),
         };
-        // SAFETY: a new mapping, which is large enough, aligned, writable, and never unmapped.
+        // SAFETY: a new mapping, which is large enough, aligned and writable, and unmapped only below, with no use after it.
         let header = unsafe {
             address.write(header);
             &*address
@@ -65,11 +67,13 @@ impl Published {
         header.published_at.store(now(), Ordering::SeqCst);
         let has_name = set_name(header);
         if !is_named && !has_name {
+            header.published_at.store(0, Ordering::SeqCst);
+            unmap(address);
             return Err(io::Error::other(
                 "readers could not find it: neither memfd_create nor PR_SET_VMA works",
             ));
         }
-        Ok(Self { header, payloads: [payload, Vec::new()] })
+        Ok(Self { header, forks: fork::forks(), payloads: [payload, Vec::new()] })
     }
 
     fn update(&mut self, payload: Vec<u8>) {
@@ -109,9 +113,16 @@ fn map() -> io::Result<(*mut Header, bool)> {
     }
     // SAFETY: advice about the new mapping: children are not to have it.
     if unsafe { libc::madvise(address, LENGTH, libc::MADV_DONTFORK) } != 0 {
-        return Err(io::Error::last_os_error());
+        let error = io::Error::last_os_error();
+        unmap(address.cast());
+        return Err(error);
     }
     Ok((address.cast(), file.is_some()))
+}
+
+fn unmap(address: *mut Header) {
+    // SAFETY: the mapping that `map` made, which nothing uses from now on.
+    unsafe { libc::munmap(address.cast(), LENGTH) };
 }
 
 /// Large enough for the header; the kernel rounds it up to a page.
@@ -119,6 +130,9 @@ const LENGTH: usize = size_of::<Header>();
 
 /// Makes a file in memory of this name and length. `None` where that is forbidden.
 fn memory_file() -> Option<i32> {
+    if !may_write_files() {
+        return None;
+    }
     let usual = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
     // SAFETY: makes a file; its name ends with a zero.
     let made = |flags| unsafe { libc::memfd_create(NAME.as_ptr(), flags) };
@@ -135,6 +149,14 @@ fn memory_file() -> Option<i32> {
     // SAFETY: the file is this function's own.
     unsafe { libc::close(file) };
     None
+}
+
+/// Returns whether a file may have this length: where it may not, trying it ends the process by a signal.
+fn may_write_files() -> bool {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: writes to the live value that it is given.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) } == 0;
+    known && limit.rlim_cur >= LENGTH as libc::rlim_t
 }
 
 /// Names the mapping, where the kernel can; readers may also watch for this call.

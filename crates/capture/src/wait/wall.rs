@@ -140,11 +140,12 @@ impl WallClock {
             }
             if !is_known && asked < MOST_ASKED && self.may_answer(listed) {
                 asked += 1;
+                self.book_until_it_ran(listed, now);
                 self.ask(listed, cpu, now);
-                self.book(listed, cpu, now);
+                self.book(listed, cpu, now, self.looks);
                 self.forgive_handler(listed);
             } else {
-                self.book(listed, cpu, now);
+                self.book(listed, cpu, now, self.looks);
             }
         }
     }
@@ -206,6 +207,17 @@ impl WallClock {
         }
     }
 
+    /// Books the time of a thread that was not looked at for a while, and has run since, to where it was: all but that of one
+    /// look, in which it may have begun to run.
+    fn book_until_it_ran(&mut self, thread: Listed, now: u64) {
+        let Some(seen) = self.threads.get(&thread) else { return };
+        let (looks, passed) = (self.looks - seen.look, now.saturating_sub(seen.at));
+        if looks > 1 && seen.place.is_some() {
+            let (cpu, until) = (seen.cpu, seen.at + passed / looks * (looks - 1));
+            self.book(thread, cpu, until, self.looks - 1);
+        }
+    }
+
     /// The handler itself uses some time, which must not look like work at the next look.
     fn forgive_handler(&mut self, thread: Listed) {
         if let Some(seen) = self.threads.get_mut(&thread) {
@@ -213,15 +225,15 @@ impl WallClock {
         }
     }
 
-    /// Books the time of a thread since it was last booked under the stack that it has now.
-    fn book(&mut self, thread: Listed, cpu: u64, now: u64) {
+    /// Books the time of a thread since it was last booked, until `now`, the time of this `look`, under the stack that it has.
+    fn book(&mut self, thread: Listed, cpu: u64, now: u64, look: u64) {
         let Some(seen) = self.threads.get_mut(&thread) else { return };
         if seen.name.starts_with(own_threads::PREFIX) {
             return;
         }
         let used = cpu.saturating_sub(seen.cpu);
         let passed = now.saturating_sub(seen.at);
-        let looks = std::mem::replace(&mut seen.look, self.looks).abs_diff(self.looks);
+        let looks = std::mem::replace(&mut seen.look, look).abs_diff(look);
         if used > UNMOVED {
             seen.still_since = self.looks;
         }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use super::super::delays::{ContextNumber, StackNumber, Weight};
+use super::super::delays::{ContextNumber, Delays, StackNumber, Weight};
 use super::awaits;
 use crate::clock;
 use crate::labels::LabelSet;
@@ -74,13 +74,16 @@ pub struct Info {
 pub(super) struct AwaitPoint {
     pub(super) stack: StackNumber,
     pub(super) context: ContextNumber,
+    /// The same with the label of slow tasks; none if the task cannot be slow.
+    pub(super) slow: ContextNumber,
     /// How many awaits it stands for; 0 if the task only awaits another one that it polls, which counts the time itself.
     pub(super) weight: u64,
 }
 
 impl AwaitPoint {
     /// Not known: the poll was not sampled, or it was the last one.
-    pub(super) const NONE: Self = Self { stack: StackNumber::NONE, context: ContextNumber::NONE, weight: 0 };
+    pub(super) const NONE: Self =
+        Self { stack: StackNumber::NONE, context: ContextNumber::NONE, slow: ContextNumber::NONE, weight: 0 };
 }
 
 /// The state of a task. The thread that polls it writes, wakers mark it as woken, and anyone reads.
@@ -101,6 +104,7 @@ pub(super) struct State {
     /// Where it awaits, as an [`AwaitPoint`]; no stack if the last poll was not sampled.
     stack: AtomicU32,
     context: AtomicU32,
+    slow: AtomicU32,
     weight: AtomicU64,
     cpu: AtomicU64,
     blocked: AtomicU64,
@@ -125,12 +129,22 @@ impl State {
             polls: AtomicU64::new(0),
             stack: AtomicU32::new(0),
             context: AtomicU32::new(0),
+            slow: AtomicU32::new(0),
             weight: AtomicU64::new(0),
             cpu: AtomicU64::new(0),
             blocked: AtomicU64::new(0),
             awaiting: AtomicU64::new(0),
             runnable: AtomicU64::new(0),
         }
+    }
+
+    /// Returns the context of an await with these labels, and the one that it has if the task turns out to be slow.
+    pub(super) fn contexts(&self, awaits: &Delays, labels: &LabelSet) -> (ContextNumber, ContextNumber) {
+        let slow = match self.slow_after {
+            u64::MAX => ContextNumber::NONE,
+            _ => awaits.context(&labels.with([SLOW])),
+        };
+        (awaits.context(labels), slow)
     }
 
     /// Marks awaits that end when the task is older than this: they are why it is slow.
@@ -170,10 +184,8 @@ impl State {
             && let Some(awaits) = awaits()
         {
             let is_slow = end.saturating_sub(self.born) > self.slow_after;
-            let context = match is_slow {
-                true => awaits.context(&self.labels.with([SLOW])),
-                false => ContextNumber::from_raw(self.context.load(Ordering::Relaxed)),
-            };
+            let context = if is_slow { &self.slow } else { &self.context };
+            let context = ContextNumber::from_raw(context.load(Ordering::Relaxed));
             awaits.add_in_context(stack, StackNumber::NONE, context, Weight::times(end - since, weight));
         }
     }
@@ -186,6 +198,7 @@ impl State {
         add(&self.blocked, blocked);
         self.weight.store(point.weight, Ordering::Relaxed);
         self.context.store(point.context.raw(), Ordering::Relaxed);
+        self.slow.store(point.slow.raw(), Ordering::Relaxed);
         self.stack.store(point.stack.raw(), Ordering::Relaxed);
         self.changed.store(now, Ordering::Relaxed);
         self.is_running.store(false, Ordering::Relaxed);
@@ -273,8 +286,9 @@ mod tests {
         let labels = LabelSet::new([("route", "/of-the-slow")]);
         let state = State::new(1, "a", labels.clone(), StackNumber::NONE).slow_after(1000);
         let awaits = awaits().expect("memory");
-        let (stack, context) = (awaits.stack(&[0x51, 0x52]), awaits.context(&labels));
-        let point = AwaitPoint { stack, context, weight: 1 };
+        // Those of a span in the task.
+        let (context, slow) = state.contexts(awaits, &labels.with([("span", "load")]));
+        let point = AwaitPoint { stack: awaits.stack(&[0x51, 0x52]), context, slow, weight: 1 };
         for (from, to) in [(0, 900), (901, 1100)] {
             state.begin_poll(state.born + from);
             state.end_poll(state.born + from, 0, point);
@@ -286,8 +300,10 @@ mod tests {
         let mut found: Vec<_> = own.map(|row| (row.nanos(), row.labels.clone())).collect();
         found.sort();
         let route = ("route".to_owned(), "/of-the-slow".to_owned());
-        let slow = ("slow".to_owned(), "p99".to_owned());
-        assert_eq!(found, [(199, vec![route.clone(), slow]), (900, vec![route])]);
+        let (slow, span) = [("slow", "p99"), ("span", "load")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into();
+        assert_eq!(found, [(199, vec![route.clone(), slow, span.clone()]), (900, vec![route, span])]);
     }
 
     #[test]

@@ -178,8 +178,11 @@ fn note_await(node: &Node) {
     let end = if below < depth && depth < MAX_FRAMES { depth - below } else { depth };
     let stack = awaits.stack(&frames[OWN_FRAMES.min(end)..end]);
     let own = &node.state.labels;
-    let context = if own.is_current() { awaits.context(own) } else { awaits.context(&LabelSet::current()) };
-    let point = AwaitPoint { stack, context, weight: 0 };
+    let (context, slow) = match own.is_current() {
+        true => node.state.contexts(awaits, own),
+        false => node.state.contexts(awaits, &LabelSet::current()),
+    };
+    let point = AwaitPoint { stack, context, slow, weight: 0 };
     POLLING.with(|polling| polling.point.set(Some(point)));
 }
 
