@@ -108,7 +108,8 @@ impl Store for Cached {
     }
 
     fn get(&self, path: &str, most: u64) -> Result<Vec<u8>> {
-        if !path.starts_with("blocks/") {
+        // Those of a tenant are in the tenant's folder.
+        if !path.starts_with("blocks/") && !path.contains("/blocks/") {
             return self.store.get(path, most);
         }
         let place = self.place(path);

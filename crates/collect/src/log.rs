@@ -279,6 +279,7 @@ impl Log {
         let mut builder = BlockBuilder::new(budget);
         for place in places {
             let read = self.entry(place).and_then(|entry| {
+                budget.work(entry.raw.len() / 16)?;
                 let profile = entry.profile(&Budget::new(Limits::SERVICE))?;
                 Ok((entry, profile))
             });

@@ -111,6 +111,15 @@ impl Manifest {
         }
     }
 
+    /// Returns about how much memory it takes, twice: a list of blocks is made from another.
+    pub(crate) fn memory(&self) -> usize {
+        const TEXT: usize = 64;
+        let texts = |texts: &BTreeSet<String>| texts.iter().map(|text| text.len() + TEXT).sum::<usize>();
+        let labels: usize =
+            self.labels.iter().map(|(name, values)| name.len() + 2 * TEXT + texts(values)).sum();
+        2 * (labels + texts(&self.types) + texts(&self.build_ids)) + self.profiles.len() * 192 + 4096
+    }
+
     /// Returns how many bytes the block takes.
     pub(crate) fn bytes(&self) -> u64 {
         self.files.values().fold(0, |sum, file| sum.saturating_add(file.bytes))

@@ -167,7 +167,7 @@ impl Reader {
             };
             for hour in listed.into_iter().filter(|hour| hours.contains(hour)) {
                 let all = self.blocks.blocks(service, hour, &mut notes)?;
-                let size = |found: &StoredBlock| found.manifest.profiles.len() * 192 + 4096;
+                let size = |found: &StoredBlock| found.manifest.memory();
                 budget.charge(all.iter().map(size).sum())?;
                 known.extend(all.iter().flat_map(|found| found.manifest.profile_ids()));
                 found.extend(live(&all));

@@ -22,6 +22,8 @@ const MAX_FILE: u64 = 1 << 30;
 /// Files of other machines that are copied to this disk, in bytes, and builds that one profile looks up.
 const MOST_COPIED: u64 = 2 << 30;
 const MOST_OF_PROFILE: usize = 64;
+/// A profile with more mappings is left without these names.
+const MOST_MAPPINGS: usize = 500;
 /// How long it is believed that a store has no symbols of a build.
 const BELIEVED: Duration = Duration::from_secs(60);
 /// What looking up the names of one file may take.
@@ -92,6 +94,10 @@ impl Symbols {
     pub(crate) fn add_names(&self, profile: &mut Profile) {
         let files: Vec<PathBuf> =
             builds_without_names(profile).iter().filter_map(|id| self.file(id)).collect();
+        // Each mapping is looked up by itself, and a profile may name a build by any number of files.
+        if profile.mappings().len() > MOST_MAPPINGS {
+            return;
+        }
         let Some(folder) = files.first().and_then(|file| file.parent()) else { return };
         // Nothing but these files is opened, whatever the profile says.
         let only_below = Some(vec![folder.to_owned()]);

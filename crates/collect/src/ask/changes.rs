@@ -59,6 +59,7 @@ pub fn changes(
     mut add_names: impl FnMut(&mut Profile),
 ) -> Result<Changes> {
     let mut found = Vec::new();
+    let reader = &reader.with_logs(&Budget::new(asked.limits))?;
     for service in asked.services(reader)? {
         let mut notes = Vec::new();
         let versions = versions(reader, asked, &service, &mut notes)?;

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use flamelet_profile::budget::{ALLOCATION, hash_entry};
 use flamelet_profile::{Budget, Error, Profile, Result, unit};
 use flamelet_report::by::{Grouping, by};
 use flamelet_report::{Owners, Report};
@@ -122,12 +123,19 @@ pub fn usage<E: From<Error>>(
     options: &UsageOptions,
     mut prepare: impl FnMut(Profile) -> std::result::Result<(Report, Owners), E>,
 ) -> std::result::Result<Usage, E> {
-    let mut sums = UsageSums::default();
+    let mut sums = UsageSums {
+        span: None,
+        services: Vec::new(),
+        groups: HashMap::new(),
+        notes: Vec::new(),
+        budget: Budget::new(asked.limits),
+    };
+    let reader = &reader.with_logs(&Budget::new(asked.limits))?;
     for service in asked.services(reader)? {
         let (profile, notes) = reader.profile(&asked.query(&service), &Budget::new(asked.limits))?;
         sums.notes.extend(notes);
         let Some(profile) = profile else { continue };
-        sums.see(&profile);
+        sums.see(&profile, asked.to);
         let (report, owners) = prepare(profile)?;
         sums.add(service, &report, &owners, options)?;
     }
@@ -135,18 +143,20 @@ pub fn usage<E: From<Error>>(
 }
 
 /// What was summed up so far; CPU time is in seconds.
-#[derive(Default)]
 struct UsageSums {
     span: Option<(i64, i64)>,
     services: Vec<ServiceUsage>,
     groups: HashMap<String, GroupUsage>,
     notes: Vec<String>,
+    /// For what is kept of all services.
+    budget: Budget,
 }
 
 impl UsageSums {
-    fn see(&mut self, profile: &Profile) {
+    fn see(&mut self, profile: &Profile, to: i64) {
         let (start, length) = (profile.header.time_nanos, profile.header.duration_nanos);
-        let end = start.saturating_add(length);
+        // A profile may claim any length.
+        let end = start.saturating_add(length).min(to.max(start));
         let (first, last) = self.span.unwrap_or((start, end));
         self.span = Some((first.min(start), last.max(end)));
     }
@@ -159,8 +169,8 @@ impl UsageSums {
         options: &UsageOptions,
     ) -> Result<()> {
         if !unit::are_compatible(report.unit(), "seconds") {
-            let message = format!("{service}: {} is not CPU time", report.value_name());
-            return Err(Error::invalid(message));
+            self.notes.push(format!("{service}: left out, because {} is not CPU time", report.value_name()));
+            return Ok(());
         }
         let nanos = unit::ratio(report.unit(), "nanoseconds");
         let seconds = |value: i64| value as f64 * nanos / SECOND;
@@ -186,6 +196,10 @@ impl UsageSums {
             }
         };
         for (name, owner, value) in groups.into_iter().filter(|(_, _, value)| *value != 0) {
+            if !self.groups.contains_key(&name) {
+                self.budget
+                    .charge(hash_entry(size_of::<(String, GroupUsage)>()) + 2 * (name.len() + ALLOCATION))?;
+            }
             let group = self.groups.entry(name.clone()).or_insert_with(|| GroupUsage {
                 name,
                 owner,

@@ -1,11 +1,14 @@
 //! Accepts connections: a limited number, and none that waits forever for its request.
 
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::{Body, Bytes};
+use http_body::{Frame, SizeHint};
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
@@ -73,8 +76,7 @@ async fn serve(stream: TcpStream, router: Router, head: Duration) {
             let (running, answer) = (requests.clone().begin(), service.call(request));
             async move {
                 let answer = answer.await;
-                drop(running);
-                answer
+                answer.map(|answer| answer.map(|body| CountedBody { body, _running: running }))
             }
         }
     });
@@ -107,12 +109,38 @@ impl ConnectionRequests {
     }
 }
 
-/// A request that is being answered.
+/// A request whose answer is not sent yet.
 struct RequestInWork(Arc<ConnectionRequests>);
 
 impl Drop for RequestInWork {
     fn drop(&mut self) {
         self.0.running.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The body of an answer; its request lasts until it is sent.
+struct CountedBody {
+    body: Body,
+    _running: RequestInWork,
+}
+
+impl http_body::Body for CountedBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 

@@ -20,7 +20,7 @@ use std::time::Duration;
 use axum::extract::Request;
 use axum::http::{HeaderMap, Method, header};
 use axum::response::Response;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use self::answer::text;
 use self::call::{Asking, Call, is_of_another_site, read_body, text_of};
@@ -60,13 +60,13 @@ struct CollectorServer {
 
 /// Requests of one kind. Those who send do not keep those who ask waiting, nor the other way round.
 struct Lane {
-    reading: Semaphore,
-    at_once: Semaphore,
+    reading: Arc<Semaphore>,
+    at_once: Arc<Semaphore>,
 }
 
 impl Lane {
     fn new(bodies: usize, at_once: usize) -> Self {
-        Self { reading: Semaphore::new(bodies), at_once: Semaphore::new(at_once) }
+        Self { reading: Arc::new(Semaphore::new(bodies)), at_once: Arc::new(Semaphore::new(at_once)) }
     }
 }
 
@@ -119,11 +119,11 @@ async fn handle(server: Arc<CollectorServer>, request: Request) -> Response {
     let content_type = text_of(request.headers(), header::CONTENT_TYPE);
     let dialect = Dialect::of(request.version(), request.uri().path(), content_type);
     let lane = server.lane(request.uri().path());
-    let Ok(Ok(_turn)) = tokio::time::timeout(TURN, lane.reading.acquire()).await else {
+    let Ok(Ok(turn)) = tokio::time::timeout(TURN, lane.reading.clone().acquire_owned()).await else {
         return dialect.refusal(&Refused::new(429, "too many requests at once; send it again later"));
     };
     let answer = match admitted(&server, request).await {
-        Ok((call, tenant)) => answered(server.clone(), dialect, call, tenant).await,
+        Ok((call, tenant)) => answered(server.clone(), dialect, call, tenant, turn).await,
         Err(refused) => Err(refused),
     };
     answer.unwrap_or_else(|refused| dialect.refusal(&refused))
@@ -134,12 +134,15 @@ async fn answered(
     dialect: Dialect,
     call: Call,
     tenant: Option<Tenant>,
+    turn: OwnedSemaphorePermit,
 ) -> Result<Response, Refused> {
-    let Ok(_permit) = server.lane(&call.path).at_once.acquire().await else {
+    let Ok(permit) = server.lane(&call.path).at_once.clone().acquire_owned().await else {
         return Err(Refused::new(503, "the collector is stopping"));
     };
     let work = server.clone();
     let work = move || {
+        // They end with the work, which goes on if the client closes the connection.
+        let _until_the_end = (permit, turn);
         let collector = work.tenants.of(tenant.as_ref(), is_receiving(&call.path))?;
         answer(&collector, dialect, &call, pages::has_viewer(&work.access))
     };

@@ -60,7 +60,11 @@ impl Visit<'_> {
         if !self.has_viewer {
             return shown.to_string();
         }
-        let range = range_id((from, to), self.given.text("select").unwrap_or_default(), service);
+        let select = match self.given.text("select").unwrap_or_default().trim() {
+            conditions if conditions.is_empty() || conditions.starts_with('{') => conditions.to_owned(),
+            conditions => format!("{{{conditions}}}"),
+        };
+        let range = range_id((from, to), &select, service);
         let (service, range) = (encoded(service), encoded(&range));
         format!("<a href=\"{}#/?s={service}&amp;p={range}\">{shown}</a>", &VIEWER[1..])
     }
@@ -80,7 +84,8 @@ impl Visit<'_> {
         };
         let ranges: String = RANGES.iter().map(range_link).collect();
         let select = escaped(self.given.text("select").unwrap_or_default());
-        let labels = self.labels(usual_from)?;
+        // A page is not refused because there are too many labels to offer.
+        let labels = self.labels(usual_from).unwrap_or_default();
         Ok(format!(
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
