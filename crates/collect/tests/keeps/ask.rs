@@ -1,7 +1,7 @@
 //! What people ask a fleet.
 
 use flamelet_collect::{Asked, Changes, Reader, Usage, UsageBy, UsageOptions, changes, usage};
-use flamelet_profile::{Error, Granularity, Limits};
+use flamelet_profile::{Error, Granularity, LabelSetId, Limits, ProfileBuilder};
 use flamelet_report::by::Grouping;
 use flamelet_report::{Owners, Report, ReportKind, ReportOptions};
 
@@ -122,4 +122,27 @@ fn services_are_sorted_by_the_cores_that_they_use() {
     let sum: f64 = found.groups.iter().map(|group| group.cpu_seconds).sum();
     assert_eq!(sum, 160.0, "{:?}", found.groups);
     assert!(found.groups.iter().all(|group| group.services == 2), "{:?}", found.groups);
+}
+
+#[test]
+fn one_odd_profile_does_not_spoil_the_sums_of_the_others() {
+    let site = Site::new();
+    let collector = site.open();
+    collector.accept(&offered("honest", &[], &cpu(T0, &[("main;run", 1_000_000_000)]))).expect("accepted");
+    let mut events = ProfileBuilder::new(&[("events", "count")]);
+    events.header_mut().time_nanos = T0;
+    let stack = events.named_frame("main");
+    let stack = events.stack(&[stack]);
+    events.sample(stack, LabelSetId::EMPTY, &[1]);
+    collector.accept(&offered("events", &[], &events.finish())).expect("accepted");
+    let mut endless = cpu(T0, &[("main;run", 1)]);
+    endless.header.duration_nanos = i64::MAX;
+    // A store may refuse it; if it does not, the length is not believed.
+    let _ = collector.accept(&offered("endless", &[], &endless));
+    drop(collector);
+    let found = used(&site, &UsageOptions::default());
+    let honest = found.services.iter().find(|row| row.service == "honest").expect("it is there");
+    assert_eq!(honest.cpu_seconds, 10.0);
+    assert!(found.to <= T0 + 100 * MINUTE, "{}", found.to);
+    assert!(found.notes.iter().any(|note| note.contains("events: left out")), "{:?}", found.notes);
 }
