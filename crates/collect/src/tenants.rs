@@ -70,10 +70,12 @@ impl Tenants {
         let main = Arc::new(open_one(shared.clone(), options, is_read_only, outside())?);
         let tenants = Self { main, outside: Some(outside), shared, others: Mutex::default() };
         if let (Some(outside), false) = (&tenants.outside, is_read_only) {
+            // One tenant whose folder cannot be used does not keep the others from starting.
             for name in tenants.folders()? {
-                tenants.collector(&name, outside).map_err(|refused| {
-                    flamelet_profile::Error::invalid(format!("tenant {name}: {}", refused.message))
-                })?;
+                if let Err(refused) = tenants.collector(&name, outside) {
+                    let message = format!("tenant {name} is not available: {}", refused.message);
+                    tenants.main.outside.note(&message);
+                }
             }
         }
         Ok(tenants)
@@ -193,9 +195,19 @@ impl Tenants {
         }
         let options = Options { store: self.path(name), share: SHARE, ..self.main.options.clone() };
         let part = self.part(name);
-        let collector = Arc::new(open_one(part, options, self.main.is_read_only(), outside())?);
-        *open = Some(collector.clone());
-        Ok(collector)
+        match open_one(part, options, self.main.is_read_only(), outside()) {
+            Ok(collector) => {
+                let collector = Arc::new(collector);
+                *open = Some(collector.clone());
+                Ok(collector)
+            }
+            Err(error) => {
+                // It takes no place. Whoever waits for this slot tries by itself.
+                drop(open);
+                lock(&self.others).retain(|_, other| !Arc::ptr_eq(other, &slot));
+                Err(error.into())
+            }
+        }
     }
 }
 
@@ -244,7 +256,7 @@ mod tests {
         }
 
         fn note(&self, message: &str) {
-            panic!("unexpected: {message}");
+            assert!(message.contains("is not available"), "unexpected: {message}");
         }
     }
 
@@ -279,6 +291,25 @@ mod tests {
             tenants.of(Some(&tenant(MAX_TENANTS)), true).err().map(|refused| refused.status),
             Some(429)
         );
+    }
+
+    #[test]
+    fn a_tenant_whose_folder_is_of_something_else_keeps_no_other_from_starting() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let open =
+            || Tenants::open(Options::new(folder.path()), false, || Box::new(Nowhere)).expect("opened");
+        let tenants = open();
+        for number in 0..2 {
+            tenants.of(Some(&tenant(number)), true).expect("opened");
+        }
+        tenants.close();
+        drop(tenants);
+        let mark = folder.path().join(TENANTS).join(tenant(0).folder()).join(MARK);
+        std::fs::write(&mark, "something else").expect("written");
+        let tenants = open();
+        assert!(tenants.of(Some(&tenant(0)), false).is_err());
+        assert!(tenants.of(Some(&tenant(1)), false).is_ok());
+        assert_eq!(lock(&tenants.others).len(), 1);
     }
 
     #[test]
