@@ -71,14 +71,23 @@ fn share(profile: &Profile, name: &str, other: &str) -> f64 {
 const TURN: Duration = Duration::from_millis(25);
 
 /// Enough samples to know a share to within a few points.
-const ENOUGH: usize = 240;
+const ENOUGH: f64 = 240.0;
+
+/// Returns how many equal samples would say as much: on a busy machine, one sample may stand for many ticks.
+fn effective(profile: &Profile) -> f64 {
+    let events = profile.timeline.iter().flat_map(|timeline| &timeline.events);
+    let (sum, squares) = events
+        .map(|event| event.value as f64)
+        .fold((0.0, 0.0), |(sum, squares), value| (sum + value, squares + value * value));
+    if squares > 0.0 { sum * sum / squares } else { 0.0 }
+}
 
 /// Works until there are enough samples. How much CPU time that takes depends on how many ticks of the kernel land on
 /// this process, and not on others.
 fn until_enough(capture: &CpuCapture, mut work: impl FnMut()) {
     const PATIENCE: Duration = Duration::from_secs(60);
     let start = process_cpu();
-    while capture.snapshot().timeline.map_or(0, |timeline| timeline.events.len()) < ENOUGH {
+    while effective(&capture.snapshot()) < ENOUGH {
         work();
         assert!(process_cpu() - start < PATIENCE, "too few samples in {PATIENCE:?} of CPU time");
     }
