@@ -229,7 +229,7 @@ fn spin_for_flag() {
     busy(|_| {
         for _ in 0..100 {
             if !black_box(&flag).load(Ordering::Relaxed) {
-                // A sample is taken behind the instruction that takes the time: what follows it must be another one.
+                // A sample shows the instruction after the one that takes the time, so another one must follow.
                 std::hint::spin_loop();
                 std::hint::spin_loop();
                 std::hint::spin_loop();
