@@ -26,6 +26,19 @@ fn main() {
     received();
     generated();
     go();
+    names();
+}
+
+/// Mangled names.
+fn names() {
+    let of_cpp = "N7rocksdb6DBImpl5WriteERKNS_12WriteOptionsEPNS_10WriteBatchE\nN3FooIiED0Ev\n\
+        ZN3foo3barEiENKUlvE_clEv\nNSt3mapISsN3foo3BarESt4lessISsESaISt4pairIKSsS1_EEEixERS5_\n\
+        N5boost3getILi0EJiRKSsEEEvRA5_KcMNS_1AEFvvE\nNSt7__cxx1112basic_stringIcSaIcEE6assignEPKc\nlsRSo3Foo\n";
+    let of_rust = "NvMC0INtC8arrayvec8ArrayVecpKj7b_E3new\nNCNvCsgStHSCytQ6I_7mycrate3foo0B3_\n\
+        _ZN4core3fmt5Write9write_fmt17h0123456789abcdefE\n";
+    for (language, names) in [("cpp", of_cpp), ("rust", of_rust)] {
+        put("names", language, names.as_bytes());
+    }
 }
 
 /// What senders send: the first byte is the kind of the message.
@@ -268,8 +281,7 @@ fn ledgers() {
         b"program /bin/true\narguments x\nmodule 1 1000 2000 0 abcd /lib/a.so\n",
     );
     let file = std::env::temp_dir().join(format!("flamelet-seed-{}", std::process::id()));
-    let options =
-        flamelet_capture::heap::FormatOptions::new().sites(64).stack_bytes(65536).live_blocks(64).mean(1);
+    let options = flamelet_capture::heap::Options::new().sites(64).stack_bytes(65536).live_blocks(64).mean(1);
     options.file(&file).start().expect("the heap profiler starts");
     drop(std::hint::black_box(vec![1u8; 100]));
     let bytes = std::fs::read(&file).expect("a ledger");

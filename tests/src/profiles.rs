@@ -74,7 +74,7 @@ pub fn all() -> Vec<PathBuf> {
 /// Builds the Go workload and lets it write one profile. Returns `None` without Go.
 pub fn fresh(kind: &str, milliseconds: u32) -> Option<PathBuf> {
     static WORKLOAD: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let workload = WORKLOAD.get_or_init(build_workload).as_ref()?;
+    let workload = WORKLOAD.get_or_init(|| build_workload("workload", "")).as_ref()?;
     let profile = scratch().join(format!("fresh-{kind}-{milliseconds}.pb.gz"));
     let answer =
         programs::answer(Command::new(workload).arg(kind).arg(&profile).arg(milliseconds.to_string()));
@@ -82,11 +82,16 @@ pub fn fresh(kind: &str, milliseconds: u32) -> Option<PathBuf> {
     Some(profile)
 }
 
-fn build_workload() -> Option<PathBuf> {
+/// Builds the Go workload without symbols and debug information, as distributions do. Returns `None` without Go.
+pub fn stripped_workload() -> Option<PathBuf> {
+    build_workload("stripped-workload", "-s -w")
+}
+
+fn build_workload(name: &str, linker_flags: &str) -> Option<PathBuf> {
     let go = programs::go()?;
-    let workload = scratch().join("workload");
+    let workload = scratch().join(name);
     let mut build = Command::new(go);
-    build.args(["build", "-trimpath", "-o"]).arg(&workload).arg("./workload");
+    build.args(["build", "-trimpath", "-ldflags", linker_flags, "-o"]).arg(&workload).arg("./workload");
     build.current_dir(programs::repository().join("tests/go"));
     // The same settings as in `cargo xtask test`, for a plain `cargo test`.
     for (name, value) in [("GOTOOLCHAIN", "local"), ("GOPROXY", "off"), ("GOFLAGS", "-mod=mod")] {

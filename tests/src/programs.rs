@@ -1,9 +1,12 @@
 //! The program under test and the other programs that tests run.
 
+use std::fmt::Debug;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
+
+use serde_json::Value;
 
 /// The repository's root.
 pub fn repository() -> &'static Path {
@@ -114,4 +117,12 @@ pub fn answer(command: &mut Command) -> Answer {
 /// Runs `flamelet` with these arguments.
 pub fn run_flamelet<S: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = S>) -> Answer {
     answer(command(flamelet()).args(arguments))
+}
+
+/// Runs `flamelet` with these arguments, among them `--json`, and returns what it prints.
+pub fn json_of<S: AsRef<std::ffi::OsStr> + Debug>(arguments: impl IntoIterator<Item = S>) -> Value {
+    let arguments: Vec<S> = arguments.into_iter().collect();
+    let answer = run_flamelet(&arguments);
+    assert_eq!(answer.status, Some(0), "{arguments:?}: {}", answer.stderr);
+    serde_json::from_str(&answer.stdout).unwrap_or_else(|error| panic!("{arguments:?}: {error}"))
 }

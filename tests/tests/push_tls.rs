@@ -2,16 +2,16 @@
 //! other.
 
 use std::hint::black_box;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use flamelet::{History, Metrics, Profiler, Push};
-use flamelet_tests::programs::repository;
+use flamelet_tests::programs::{command, flamelet, repository};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
@@ -106,6 +106,21 @@ fn only_an_authority_that_was_named_is_trusted() {
         metrics.pushed > 1
     });
     assert!(receiver.requests() > 1);
+}
+
+#[test]
+fn the_collector_receives_over_tls() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut collector = command(flamelet());
+    collector.args(["collect", "--listen", "127.0.0.1:0", "--store"]).arg(folder.path().join("store"));
+    collector.arg("--tls-cert").arg(testdata("server.pem")).arg("--tls-key").arg(testdata("server.key"));
+    let mut collector = collector.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("started");
+    let mut url = String::new();
+    BufReader::new(collector.stdout.take().expect("piped")).read_line(&mut url).expect("a line");
+    let push = Push::pyroscope(url.trim()).ca_file(testdata("authority.pem"));
+    run(push, &folder.path().join("history"), |metrics| metrics.pushed > 1);
+    collector.kill().expect("killed");
+    collector.wait().expect("it ends");
 }
 
 #[test]

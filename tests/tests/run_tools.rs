@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
 use flamelet_tests::profiles;
-use flamelet_tests::programs::{self, Answer, run_flamelet};
+use flamelet_tests::programs::{self, Answer, json_of, run_flamelet};
 
 /// The program of the other tests, with frame pointers, which bpftrace needs to walk stacks.
 fn program() -> &'static str {
@@ -66,7 +66,7 @@ fn run(name: &str, words: &[&str]) -> PathBuf {
 fn share(run: &Path, sample_index: &str, function: &str) -> f64 {
     let file = run.join("profile.pb.gz");
     let file = file.to_str().expect("UTF-8");
-    let answer = run_flamelet([
+    let top = json_of([
         "top",
         "--json",
         "--nodecount=0",
@@ -76,8 +76,6 @@ fn share(run: &Path, sample_index: &str, function: &str) -> f64 {
         sample_index,
         file,
     ]);
-    assert_eq!(answer.status, Some(0), "{}", answer.stderr);
-    let top: serde_json::Value = serde_json::from_str(&answer.stdout).expect("JSON");
     let rows = top["rows"].as_array().expect("rows").iter();
     let flat: f64 =
         rows.filter(|row| row["name"] == function).map(|row| row["flat"].as_f64().unwrap_or(0.0)).sum();

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use flamelet_tests::profiles;
-use flamelet_tests::programs::{self, Answer, run_flamelet};
+use flamelet_tests::programs::{self, Answer, json_of, run_flamelet};
 
 /// How much shares of time and of instructions may differ for the program's own functions; all but one mostly make calls.
 const CPU_MARGIN: f64 = 0.05;
@@ -61,9 +61,7 @@ fn values(profile: &Path, sample_index: &str, which: &str) -> (BTreeMap<String, 
     let file = profile.to_str().expect("UTF-8");
     // Callgrind and similar tools do not know inlined functions.
     let options = ["top", "--json", "--nodecount=0", "--noinlines", "--sample-index", sample_index];
-    let answer = run_flamelet(options.into_iter().chain([file]));
-    assert_eq!(answer.status, Some(0), "{}", answer.stderr);
-    let top: serde_json::Value = serde_json::from_str(&answer.stdout).expect("JSON");
+    let top = json_of(options.into_iter().chain([file]));
     let rows = top["rows"].as_array().expect("rows").iter();
     let values = rows
         .map(|row| (row["name"].as_str().expect("a name").to_owned(), row[which].as_f64().expect("a value")))

@@ -123,7 +123,7 @@ export class App {
   }
 
   build() {
-    this.typeSelect = /** @type {HTMLSelectElement} */ (h("select", { "aria-label": "Sample type", onchange: () => this.set({ type: this.typeSelect?.value ?? "" }) }));
+    this.typeSelect = /** @type {HTMLSelectElement} */ (h("select", { "aria-label": "Sample type", hidden: true, onchange: () => this.set({ type: this.typeSelect?.value ?? "" }) }));
     this.totalElement = h("span.total");
     this.search = /** @type {HTMLInputElement} */ (h("input.search", { type: "search", placeholder: "Search   /", "aria-label": "Search functions by regular expression", spellcheck: "false", oninput: () => this.typed() }));
     this.matchedElement = h("span.matched", { role: "status" });
@@ -251,6 +251,7 @@ export class App {
     if (this.typeSelect.dataset.types !== types) replaceContent(this.typeSelect, ...about.types.map((other) => h("option", { value: other.kind, text: other.kind, disabled: other.missing })));
     this.typeSelect.dataset.types = types;
     this.typeSelect.value = type.kind;
+    this.typeSelect.hidden = false;
     const change = this.isDiff() ? ` (${changeLabel(type.total - type.base_total, type.unit)})` : "";
     this.totalElement.textContent = valueLabel(type.total, type.unit) + change;
     this.totalElement.title = exactLabel(type.total, type.unit);
@@ -310,7 +311,7 @@ export class App {
   /** Where a reader says which code is theirs. */
   mineField() {
     const given = this.opened.mine.join(" | ");
-    const field = /** @type {HTMLInputElement} */ (h("input", { type: "text", size: 16, value: this.state.mine, placeholder: given === "" ? "by paths and names" : given, spellcheck: "false", "aria-label": "Your code, as a regular expression", title: "Functions whose name or file matches this regular expression are yours; empty for what paths and names say" }));
+    const field = /** @type {HTMLInputElement} */ (h("input", { type: "text", size: 16, value: this.state.mine, placeholder: given === "" ? "by paths and names" : given, spellcheck: "false", "aria-label": "Your code, as a regular expression", title: "Functions whose name or file matches this regular expression are yours; leave it empty to decide by paths and names" }));
     field.addEventListener("change", () => this.setMine(field.value));
     return h("label.mine", {}, h("span.soft", { text: "Your code" }), field);
   }
@@ -396,19 +397,20 @@ export class App {
   async renderMatched() {
     const place = /** @type {HTMLElement} */ (this.matchedElement);
     const { query } = this.state;
-    if (this.pattern(query) === null) {
-      place.textContent = query === "" ? "" : "invalid expression";
-      return;
-    }
+    const say = (/** @type {string} */ text, title = "", isLong = false) => {
+      place.textContent = text;
+      place.title = title;
+      place.classList.toggle("long", isLong);
+    };
+    if (this.pattern(query) === null) return say(query === "" ? "" : "invalid expression");
     try {
       const matched = await this.provider.matched(this.state);
       if (this.state.query !== query) return;
       const folded = matched.folded > 0 ? `, ${shareLabel(matched.folded, this.total())} folded` : "";
-      place.textContent = `${shareLabel(matched.weight, this.total())} matched${folded}`;
-      place.title = folded === "" ? "" : "A part of it matches only in frames that are folded: r shows them";
+      const title = folded === "" ? "" : "Some matches are in folded frames: press r to show them";
+      say(`${shareLabel(matched.weight, this.total())} matched${folded}`, title, folded !== "");
     } catch (error) {
-      place.textContent = "invalid expression";
-      place.title = /** @type {Error} */ (error).message;
+      say("invalid expression", /** @type {Error} */ (error).message);
     }
   }
 

@@ -70,7 +70,7 @@ class SidePane {
     const picture = await app.waitFor(app.provider.flame(this.state, { direction: "callees", pivot: "", zoom: "", width: this.flame.width * (devicePixelRatio || 1) }));
     if (picture === null) return;
     const whole = picture.weight[0] ?? 0;
-    this.total.textContent = whole > 0 ? valueLabel(whole, SIDE_UNIT) : "nothing of this route";
+    this.total.textContent = whole > 0 ? valueLabel(whole, SIDE_UNIT) : "nothing for this route";
     this.flame.show(picture, false);
     replaceContent(this.table, readersTable(picture, SIDE_UNIT));
   }

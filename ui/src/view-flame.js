@@ -201,7 +201,7 @@ export function readersTable(picture, unit) {
   const order = Array.from({ length: picture.count }, (_, at) => at).sort((a, b) => picture.own[b] - picture.own[a]);
   const rows = order.slice(0, 30).map((box) => h("tr", {}, h("td", { text: picture.nameOf(box) }), h("td", { text: valueLabel(picture.own[box], unit) }), h("td", { text: shareLabel(picture.own[box], all) })));
   const head = h("tr", {}, ...["Function", "Self", "Share"].map((text) => h("th", { text, scope: "col" })));
-  return h("table", {}, h("caption", { text: "The boxes with the largest self value" }), h("thead", {}, head), h("tbody", {}, ...rows));
+  return h("table", {}, h("caption", { text: "The boxes with the highest cost of their own" }), h("thead", {}, head), h("tbody", {}, ...rows));
 }
 
 /** What the colours mean. */

@@ -40,8 +40,8 @@ export function findings(about, isJudged) {
 /** The rates that are known: nobody measured the one that another tool reached. @param {Record<string, any>} quality @returns {string} */
 function rateOf(quality) {
   if (!(quality.asked_hertz > 0)) return "";
-  if (!(quality.achieved_hertz > 0)) return `${quality.asked_hertz} samples a second asked`;
-  return `${Math.round(quality.achieved_hertz)} samples a second; ${quality.asked_hertz} asked`;
+  if (!(quality.achieved_hertz > 0)) return `${quality.asked_hertz} samples a second requested`;
+  return `${Math.round(quality.achieved_hertz)} samples a second; ${quality.asked_hertz} requested`;
 }
 
 /** @param {App} app */
@@ -68,7 +68,7 @@ export function infoView(app) {
 function verdictOf(about, isJudged, judged) {
   const list = findings(about, isJudged);
   const worst = list.some((one) => one.level === "poor") ? "poor" : list.some((one) => one.level === "fair") ? "fair" : "good";
-  const words = { good: "This profile is good.", fair: "This profile is usable, with care.", poor: "Do not rely on this profile." };
+  const words = { good: "This profile is good.", fair: "This profile is usable, with reservations.", poor: "This profile is too poor to rely on." };
   const rows = list.map((one) => h(`li.${one.level}`, {}, h("span.mark", { text: { good: "✓", fair: "!", poor: "✕" }[one.level], "aria-label": one.level }), one.text));
   const faults = (judged?.faults ?? []).map((fault) => h("p.comment", { text: fault }));
   return h("section", {}, h("h2", { text: "Quality" }), h("p.verdict", { text: words[judged?.verdict ?? worst] }), ...faults, h("ul.findings", {}, ...rows));

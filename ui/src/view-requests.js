@@ -53,7 +53,7 @@ export function requestsView(app) {
     const answer = /** @type {{routes: RequestRoute[]} | null} */ (await app.waitFor(app.provider.requests()));
     if (answer === null) return;
     isShown = true;
-    replaceContent(table, legendPart(), answer.routes.length > 0 ? tablePart(app, answer.routes, compare) : h("p.empty", { text: "No request was counted yet. The service counts those under flamelet::axum::layer." }));
+    replaceContent(table, legendPart(), answer.routes.length > 0 ? tablePart(app, answer.routes, compare) : h("p.empty", { text: "No requests yet. The service counts those that pass flamelet::axum::layer." }));
   };
   return {
     element,

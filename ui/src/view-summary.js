@@ -1,5 +1,5 @@
 // @ts-check
-// What stands out, your heaviest functions and what they consist of: each line leads to the view that shows it.
+// What stands out, your heaviest functions and what they consist of, the heaviest labels: each line leads to the view that shows it.
 
 import { h, replaceContent } from "./dom.js";
 import { hideTooltip, showTooltip } from "./overlay.js";
@@ -9,6 +9,7 @@ import { exactLabel, grouped, shareLabel, timeLabel, valueLabel } from "./units.
 
 /** @typedef {import("./app.js").App} App */
 /** @typedef {import("./state.js").State} State */
+/** @typedef {import("./view-tags.js").Tag} Tag */
 /** @typedef {{name: string, value: number}} Part */
 /** @typedef {{name: string, owner: string, flat: number, cum: number, parts: Part[]}} Row */
 /** @typedef {{by: string, title: string, sample_type: string, unit: string, total: number, without_yours: number, rows: Row[]}} List */
@@ -18,7 +19,8 @@ import { exactLabel, grouped, shareLabel, timeLabel, valueLabel } from "./units.
 /** @typedef {{times: number[], sizes: number[], unit: string}} Size */
 /** `sentence` begins with the name of the function. @typedef {{function: string, sentence: string}} Change */
 /** @typedef {{summary: string, more: Change[], less: Change[]}} Changes */
-/** @typedef {{verdict: string, faults: string[], explanation: {observations: number, findings: StandsOut[]}, lists: List[], thread_key: string, size?: Size, changes?: Changes}} SummaryData */
+/** @typedef {{total: number, keys: Tag[]}} Labels */
+/** @typedef {{verdict: string, faults: string[], explanation: {observations: number, findings: StandsOut[]}, lists: List[], labels: Labels, thread_key: string, size?: Size, changes?: Changes, notes?: string[]}} SummaryData */
 
 /** @param {App} app */
 export function summaryView(app) {
@@ -37,7 +39,7 @@ export function summaryView(app) {
       replaceContent(
         element,
         headPart(app, data),
-        h("div.summary-columns", {}, h("div.summary-column", {}, changesPart(app, data), findingsPart(app, data)), h("div.summary-column", {}, data.size ? sizePart(app, data.size) : null, ...lists, labelsPart(app))),
+        h("div.summary-columns", {}, h("div.summary-column", {}, changesPart(app, data), findingsPart(app, data)), h("div.summary-column", {}, data.size ? sizePart(app, data.size) : null, ...lists, labelsPart(app, data.labels))),
       );
     },
     focus: () => element.focus(),
@@ -47,7 +49,7 @@ export function summaryView(app) {
 /** How good the profile is, and how much there is. @param {App} app @param {SummaryData} data */
 function headPart(app, data) {
   const { kind, unit, total } = app.sampleType();
-  const texts = /** @type {Record<string, string>} */ ({ good: "This profile is good.", fair: "This profile can be used, with care.", poor: "This profile misleads." });
+  const texts = /** @type {Record<string, string>} */ ({ good: "This profile is good.", fair: "This profile is usable, with reservations.", poor: "This profile is too poor to rely on." });
   const verdict = h("button.link", { text: texts[data.verdict] ?? "", onclick: () => app.set({ view: "info" }) });
   const count = data.explanation.observations;
   const samples = count > 0 ? ` in ${grouped(count)} ${count === 1 ? "sample" : "samples"}` : "";
@@ -55,7 +57,8 @@ function headPart(app, data) {
     "header.summary-head",
     {},
     h("h2", { text: `${valueLabel(total, unit)} ${kind}${samples}`, title: exactLabel(total, unit) }),
-    h("p", {}, h(`span.mark.${data.verdict}`, { text: data.verdict === "good" ? "✓" : "!" }), verdict, data.faults.length > 0 && h("span.soft", { text: ` ${data.faults.join(" · ")}` })),
+    (data.notes ?? []).length > 0 && h("p.summary-notes", { text: (data.notes ?? []).join(" · ") }),
+    h("p", {}, h(`span.mark.${data.verdict}`, { text: data.verdict === "good" ? "✓" : "!" }), verdict, data.faults.length > 0 && h("span.soft", { text: ` ${data.faults.map(sentence).join(" · ")}` })),
   );
 }
 
@@ -86,7 +89,6 @@ function findingPart(app, finding) {
   const look = () => app.set(shown);
   const place = (/** @type {Place} */ one) =>
     h("li", {}, h("span.number", { text: percent(one.share) }), h("button.link", { text: one.function, title: one.file === "" ? one.function : `${one.file}:${one.line}`, onclick: () => app.set({ view: "sandwich", pivot: one.function }) }), one.line > 0 && h("span.soft", { text: `${baseName(one.file)}:${one.line}` }));
-  const sentence = (/** @type {string} */ text) => text.charAt(0).toUpperCase() + text.slice(1);
   return h(
     "article.finding",
     {},
@@ -94,6 +96,11 @@ function findingPart(app, finding) {
     finding.places.length > 0 && h("ul.places", {}, ...finding.places.map(place)),
     h("details", {}, h("summary", { text: "Why, and what usually helps" }), h("p", { text: `${sentence(finding.why)}.` }), h("p", { text: `${sentence(finding.helps)}.` })),
   );
+}
+
+/** @param {string} text */
+function sentence(text) {
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 /** @type {Record<string, string>} */
@@ -138,7 +145,7 @@ function listPart(app, list, threadKey) {
       h("td.number", { text: valueLabel(one.flat, list.unit) }),
       h("td.summary-name", {}, h(`span.dot.${one.owner || "none"}`), h("button.link", { text: one.name, title: one.name, onclick: () => app.set(leadsTo(app, list, one, threadKey)) }), partsOf(one)),
     );
-  const without = list.without_yours !== 0 && list.by === "yours" ? h("p.soft", { text: `${shareLabel(list.without_yours, all)} ran without any of your code on the stack.` }) : null;
+  const without = list.without_yours !== 0 && list.by === "yours" ? h("p.soft", { text: `${shareLabel(list.without_yours, all)} has none of your code on the stack.` }) : null;
   return h("section.summary-list", {}, h("h2", { text: list.title }), h("table", {}, h("tbody", {}, ...list.rows.map(row))), without);
 }
 
@@ -243,10 +250,34 @@ function sizePart(app, size) {
   return section;
 }
 
-/** The labels there are; their view has the values. @param {App} app */
-function labelsPart(app) {
+/** The heaviest values of some labels; the others by name. @param {App} app @param {Labels} labels */
+function labelsPart(app, labels) {
   const keys = /** @type {string[]} */ (app.opened.about?.label_keys ?? []);
   if (keys.length === 0) return null;
+  const others = keys.filter((key) => !labels.keys.some((label) => label.key === key)).slice(0, 20);
   const link = (/** @type {string} */ key) => h("button.link", { text: key, onclick: () => app.set({ view: "tags" }) });
-  return h("section.summary-list", {}, h("h2", { text: "Labels" }), h("p.label-keys", {}, ...keys.slice(0, 20).map(link)));
+  return h("section.summary-list", {}, h("h2", { text: "Labels" }), ...labels.keys.map((label) => labelPart(app, label, labels.total)), others.length > 0 && h("p.label-keys", {}, ...others.map(link)));
+}
+
+/** @param {App} app @param {Tag} label @param {number} total */
+function labelPart(app, label, total) {
+  const { unit } = app.sampleType();
+  const most = Math.max(1, ...label.values.map((value) => value.weight));
+  const rows = label.values.map((value) => {
+    const leadsTo = app.provider.saved ? { view: "tags" } : { view: "flame", zoom: "", filters: filtersWith(app, "tagfocus", value.filter) };
+    return h(
+      "tr",
+      {},
+      h("td.number", {}, barCell(shareLabel(value.weight, total || 1), value.weight / most, exactLabel(value.weight, unit))),
+      h("td.number", { text: valueLabel(value.weight, unit) }),
+      h("td.summary-name", {}, h("button.link", { text: value.text, title: `Show only samples with this label: ${value.text}`, onclick: () => app.set(leadsTo) })),
+    );
+  });
+  const more = label.count - label.values.length;
+  return h(
+    "div.summary-label",
+    {},
+    h("h3", {}, h("button.link", { text: label.key, title: "Show all its values", onclick: () => app.set({ view: "tags" }) }), more > 0 && h("span.soft", { text: ` ${grouped(more)} more ${more === 1 ? "value" : "values"}` })),
+    h("table", {}, h("tbody", {}, ...rows)),
+  );
 }

@@ -53,5 +53,5 @@ function tagCard(app, tag) {
     ),
   );
   const more = tag.count > tag.values.length ? `${grouped(tag.count - tag.values.length)} more values` : "";
-  return h("section.tag", {}, h("header", {}, h("h2", { text: tag.key }), h("span.soft", { text: diff ? `${changeLabel(tag.new - tag.base, unit)} in total` : `${shareLabel(tag.weight, all)} of the total has it` }), h("span.spring"), group), h("table", {}, h("tbody", {}, ...rows)), h("p.soft", { text: more }));
+  return h("section.tag", {}, h("header", {}, h("h2", { text: tag.key }), h("span.soft", { text: diff ? `${changeLabel(tag.new - tag.base, unit)} in total` : `${shareLabel(tag.weight, all)} of the total has this label` }), h("span.spring"), group), h("table", {}, h("tbody", {}, ...rows)), h("p.soft", { text: more }));
 }

@@ -1,5 +1,5 @@
 // @ts-check
-// The timeline: one lane per thread, grouped by process, or per task; those that did nothing share one. Dragging selects a time range, which every other view uses.
+// The timeline: one lane per thread, grouped by process, or per task; those that did nothing share one. Strips above the bars mark spans, and system calls, page faults and collections. Dragging selects a time range, which every other view uses.
 
 import { currentPalette } from "./colour.js";
 import { h, replaceContent } from "./dom.js";
@@ -9,19 +9,27 @@ import { shareLabel, timeLabel, valueLabel } from "./units.js";
 
 /** @typedef {import("./app.js").App} App */
 /** @typedef {import("./state.js").State} State */
-/** @typedef {{thread: string, process: string, pid: number, tid: number, threads: number, total: number, values: number[], waits: number[], kernel: number[], hues: number[], tops: number[]}} Lane */
+/** @typedef {{thread: string, process: string, pid: number, tid: number, threads: number, total: number, values: number[], waits: number[], kernel: number[], hues: number[], tops: number[], marks: number[], marked: number[], spans: number[]}} Lane */
+/** @typedef {{kind: "call" | "fault" | "gc" | "span", name: string}} Mark */
 /** @typedef {{y: number, lane: Lane, title: string}} Placed a lane, and the title of its process if it is the first of it */
-/** @typedef {{span: number, bucket: number, peak: number, unit: string, lanes: Lane[], names: string[]}} Timeline */
+/** @typedef {{span: number, bucket: number, peak: number, unit: string, lanes: Lane[], names: string[], marks: Mark[]}} Timeline */
 
 /** Limits of the lane height; within them, the lanes fill the window. */
 const LANE_LEAST = 34;
 const LANE_MOST = 84;
+/** The hues of dependencies tell spans apart. */
+const SPAN_HUES = 24;
 /** The least samples per bar for a busy thread: with fewer, bars look like gaps. */
 const SAMPLES_A_BAR = 4;
 const LANE_TOP = 26;
 const LANE_LABEL = 170;
+/** The height of a strip of marks: system calls and the like above the bars, and spans above those. */
+const MARK = 4;
 /** The height of the title of a process. */
 const PROCESS_TITLE = 20;
+
+/** @type {Record<Mark["kind"], string>} */
+const MARK_NAMES = { call: "system call", fault: "page faults", gc: "collecting garbage", span: "span" };
 
 /** @param {App} app */
 export function timelineView(app) {
@@ -95,7 +103,7 @@ export function timelineView(app) {
     const step = width / lane.values.length;
     lane.values.forEach((value, at) => {
       if (value === 0 || !data) return;
-      const tall = Math.max(2, (high - 8) * Math.min(1, value / data.peak));
+      const tall = Math.max(2, (high - 8 - 2 * MARK) * Math.min(1, value / data.peak));
       context.fillStyle = palette.hues[lane.hues[at]]?.[0] ?? palette.root;
       const wide = Math.max(1, step - (step > 4 ? 1 : 0));
       context.fillRect(left + at * step, y + high - 5 - tall, wide, tall);
@@ -109,6 +117,7 @@ export function timelineView(app) {
       context.fillStyle = palette.line;
       context.fillRect(left + at * step, y + high - 5 - tall, wide, idle);
     });
+    drawMarks(context, lane, y, step);
     context.fillStyle = palette.line;
     context.fillRect(left, y + high - 5, width, 1);
     context.textBaseline = "middle";
@@ -117,6 +126,20 @@ export function timelineView(app) {
     context.fillStyle = palette.soft;
     const which = lane.threads > 1 || lane.tid === 0 ? "" : `${lane.tid}  ·  `;
     context.fillText(`${which}${amountText(lane.total, data.unit)}`, 12, y + high - 10, LANE_LABEL - 24);
+  }
+
+  /** @param {CanvasRenderingContext2D} context @param {Lane} lane @param {number} y @param {number} step the width of a bucket */
+  function drawMarks(context, lane, y, step) {
+    const { left } = place();
+    const marks = data?.marks ?? [];
+    for (const [top, rows] of /** @type {[number, number[]][]} */ ([[y, lane.spans], [y + MARK, lane.marks]])) {
+      for (const { from, to, row } of runsOf(rows)) {
+        const mark = marks[row];
+        if (!mark) continue;
+        context.fillStyle = { call: palette.accent, fault: palette.heatOf(0.8), gc: palette.hit, span: palette.hues[row % SPAN_HUES][0] }[mark.kind];
+        context.fillRect(left + from * step, top, Math.max(1, (to - from) * step), MARK - 1);
+      }
+    }
   }
 
   /** @param {CanvasRenderingContext2D} context @param {number} wide */
@@ -183,6 +206,7 @@ export function timelineView(app) {
       ["busy", `${amountText(lane.values[bucket], data.unit)} of ${timeLabel(data.bucket)}`],
       ...(lane.kernel[bucket] > 0 ? [/** @type {[string, string]} */ (["of which in the kernel", valueLabel(lane.kernel[bucket], data.unit)])] : []),
       ...(lane.waits[bucket] > 0 ? [/** @type {[string, string]} */ (["of which waiting", valueLabel(lane.waits[bucket], data.unit)])] : []),
+      ...markRows(lane, bucket, data),
       ["mostly in", lane.tops[bucket] >= 0 ? data.names[lane.tops[bucket]] : "–"],
       ["share of the lane", shareLabel(lane.values[bucket], lane.total)],
     ], event);
@@ -246,9 +270,36 @@ export function hasTasks(about) {
 /** The lanes as a table for screen readers. @param {Timeline} data */
 function lanesTable(data) {
   const sum = (/** @type {number[]} */ values) => valueLabel(values.reduce((all, value) => all + value, 0), data.unit);
-  const row = (/** @type {Lane} */ lane) => h("tr", {}, ...[processTitle(lane), laneName(lane), valueLabel(lane.total, data.unit), sum(lane.kernel), sum(lane.waits)].map((text) => h("td", { text })));
-  const head = h("tr", {}, ...["Process", "Thread or task", "Total", "Kernel", "Waiting"].map((text) => h("th", { text, scope: "col" })));
+  const marks = (/** @type {Lane} */ lane) => [...new Set([...lane.marks, ...lane.spans])].filter((row) => row >= 0).map((row) => data.marks[row]).map((mark) => `${MARK_NAMES[mark.kind]} ${mark.name}`.trim()).join(", ");
+  const row = (/** @type {Lane} */ lane) => h("tr", {}, ...[processTitle(lane), laneName(lane), valueLabel(lane.total, data.unit), sum(lane.kernel), sum(lane.waits), marks(lane)].map((text) => h("td", { text })));
+  const head = h("tr", {}, ...["Process", "Thread or task", "Total", "Kernel", "Waiting", "Marks"].map((text) => h("th", { text, scope: "col" })));
   return h("table", {}, h("caption", { text: `Lanes over ${timeLabel(data.span)}` }), h("thead", {}, head), h("tbody", {}, ...data.lanes.map(row)));
+}
+
+/**
+ * Stretches of buckets with the same mark.
+ * @param {number[]} rows @returns {{from: number, to: number, row: number}[]}
+ */
+export function runsOf(rows) {
+  /** @type {{from: number, to: number, row: number}[]} */
+  const runs = [];
+  rows.forEach((row, at) => {
+    const last = runs.at(-1);
+    if (row < 0) return;
+    if (last && last.row === row && last.to === at) last.to = at + 1;
+    else runs.push({ from: at, to: at + 1, row });
+  });
+  return runs;
+}
+
+/** What the marks of a bucket say, for the tooltip. @param {Lane} lane @param {number} bucket @param {Timeline} data @returns {[string, string][]} */
+export function markRows(lane, bucket, data) {
+  const [mark, span] = [data.marks[lane.marks[bucket] ?? -1], data.marks[lane.spans[bucket] ?? -1]];
+  /** @type {[string, string][]} */
+  const rows = [];
+  if (mark) rows.push([MARK_NAMES[mark.kind], `${mark.name} ${valueLabel(lane.marked[bucket], data.unit)}`.trim()]);
+  if (span) rows.push([MARK_NAMES.span, span.name]);
+  return rows;
 }
 
 /** @param {Lane} lane */

@@ -26,7 +26,7 @@ const DIFF_COLUMNS = [
   { id: "flatchange", title: "Self change", number: true },
   { id: "cum", title: "Total now", number: true, sortable: true },
   { id: "change", title: "Total change", number: true, sortable: true },
-  { id: "relative", title: "Change %", hint: "relative to the value before; “noise” is a change that chance explains", number: true },
+  { id: "relative", title: "Change %", hint: "relative to the value before; “noise” is a change that chance can explain", number: true },
   { id: "name", title: "Function", sortable: true },
 ];
 

@@ -461,19 +461,41 @@ function shownOf(payload, { width, rows }) {
   return { names, area };
 }
 
-test("the demo opens on its own functions", async () => {
-  const address = await served("file", path.join(root, "testdata/demo-cpu.pb.gz"));
-  const page = await opened(address, { viewport: { width: 1500, height: 950 } });
+/** Opens a profile of testdata at 1500 × 950, and returns what asks what its flame graph draws, with more parameters. */
+async function firstScreen(name) {
+  const page = await opened(await served("file", path.join(root, "testdata", name)), { viewport: { width: 1500, height: 950 } });
   const height = await page.evaluate(() => document.querySelector(".flame canvas").clientHeight);
-  const payload = await page.evaluate(() => fetch("api/flame?w=1500").then((answer) => answer.json()));
-  const { names, area } = shownOf(payload, { width: 1500, rows: Math.floor(height / ROW) });
-  const own = names.slice(0, 5).flat().filter(([kind]) => kind === "yours").map(([, name]) => name);
+  const shown = async (more = "") => {
+    const payload = await page.evaluate((more) => fetch(`api/flame?w=1500${more}`).then((answer) => answer.json()), more);
+    const { names, area } = shownOf(payload, { width: 1500, rows: Math.floor(height / ROW) });
+    return { own: names.slice(0, 5).flat().filter(([kind]) => kind === "yours").map(([, name]) => name), area };
+  };
+  return { page, shown };
+}
+
+test("the demo opens on its own functions", async () => {
+  const { page, shown } = await firstScreen("demo-cpu.pb.gz");
+  const { own, area } = await shown();
   for (const name of ["primes", "count_primes", "words", "count_words"]) assert.ok(own.some((other) => other.includes(`demo::service::${name}`)), `${name} in ${own.join(", ")}`);
   assert.ok(area.yours >= area.all / 2, `${area.yours} of ${area.all}`);
-  const whole = await page.evaluate(() => fetch("api/flame?w=1500&fold=all").then((answer) => answer.json()));
-  const everything = shownOf(whole, { width: 1500, rows: Math.floor(height / ROW) });
-  assert.equal(everything.names.slice(0, 5).flat().filter(([kind]) => kind === "yours").length, 0, "without folding there is none of it");
+  assert.deepEqual((await shown("&fold=all")).own, [], "without folding there is none of it");
   await shot(page, "demo");
+  await closed(page);
+});
+
+test("the demo's heap opens on its own functions", async () => {
+  const { page, shown } = await firstScreen("demo-heap.pb.gz");
+  const { own } = await shown();
+  assert.ok(own.some((name) => name.includes("demo::service::")), own.join(", "));
+  await shot(page, "demo-heap");
+  await closed(page);
+});
+
+test("a profile of a Go program opens on its own functions", async () => {
+  const { page, shown } = await firstScreen("go-cpu.pb.gz");
+  const { own } = await shown();
+  assert.ok(own.some((name) => name.startsWith("main.")), own.join(", "));
+  await shot(page, "go");
   await closed(page);
 });
 
@@ -491,7 +513,9 @@ test("what is said to be yours is, and stays so", async () => {
   await page.keyboard.press("Enter");
   await page.keyboard.press("Escape");
   await page.click(".tab[title^='Flame graph']");
-  await textIs(page, ".notice", "matches_nothing matches no function and no file");
+  await textIs(page, ".notice", "matches_nothing matches no function or file");
+  await page.click(".tab[title^='Summary']");
+  await textIs(page, ".summary-notes", "matches_nothing matches no function or file");
   await page.fill(field, "(");
   await page.keyboard.press("Enter");
   await textIs(page, ".error", "mine: '(' is not a regular expression");
@@ -525,7 +549,14 @@ test("the summary answers first, and each line leads to a view", async () => {
   await page.click(".summary-head .link");
   await textIs(page, ".tab[aria-selected=true]", "Info");
   await page.goBack();
-  await page.click(".label-keys >> text=route");
+  const route = page.locator(".summary-label").filter({ has: page.locator("h3", { hasText: "route" }) });
+  assert.deepEqual(await route.locator("td .link").allTextContents(), ["cart::show", "search::query", "pay::submit"]);
+  await route.locator("text=pay::submit").click();
+  await hashHas(page, "#/flame");
+  await textIs(page, ".chip", "tagfocus:route=^pay::submit$");
+  await tooltipAt(page, 600, 4, /checkout::routes::pay::submit/);
+  await page.goBack();
+  await route.locator("h3 .link").click();
   await textIs(page, ".tags", "search::query");
   await page.close();
   const heap = await opened(`${await served("heap")}#/summary`, { expect: ".summary-list td" });
@@ -673,6 +704,7 @@ test("a live service shows what its requests spend their time on", async () => {
   await page.waitForSelector("main[aria-busy=false] .requests table");
   await page.click(".requests tbody tr:last-child >> text=blocked: long polls");
   await hashHas(page, "/flame?p=3");
+  await until(page, () => document.querySelectorAll(".chip-text").length === 2);
   assert.deepEqual(await page.$$eval(".chip-text", (all) => all.map((chip) => chip.textContent)), ["route=^/lock$", "part=^blocked$"]);
   await until(page, () => document.querySelector(".for-readers")?.textContent?.includes("shop::read_file"));
   assert.ok(!(await page.textContent(".for-readers")).includes("shop::hash"), "it was on the CPU");
@@ -882,7 +914,7 @@ test("a screen reader finds its way, and so does the keyboard alone", async () =
   assert.match(whole, /tab "Flame graph" \[selected\]/);
   assert.match(whole, /tabpanel "Flame graph"/);
   assert.match(whole, /img "Flame graph\. Use the arrow keys/);
-  assert.match(whole, /table "The boxes with the largest self value"/);
+  assert.match(whole, /table "The boxes with the highest cost of their own"/);
   await page.focus(".tab[aria-selected=true]");
   for (let step = 0; step < 2; step++) await page.keyboard.press("ArrowRight");
   await textIs(page, ".tab[aria-selected=true]", "Call tree");

@@ -17,7 +17,7 @@ import { movedCell } from "../src/view-heatmap.js";
 import { completions, condition, withLabel } from "../src/labels.js";
 import { axisStep, clockText } from "../src/picker.js";
 import { partsText, routeFilters } from "../src/view-requests.js";
-import { bucketCount, chosenSpan, hasTasks, movedSpan, niceStep, placedLanes } from "../src/view-timeline.js";
+import { bucketCount, chosenSpan, hasTasks, markRows, movedSpan, niceStep, placedLanes, runsOf } from "../src/view-timeline.js";
 import { heaviestOfYours, isReal } from "../src/view-top.js";
 
 test("values read as `flamelet top` prints them", () => {
@@ -261,6 +261,17 @@ test("lanes of several processes have titles", () => {
   assert.deepEqual(places([]), []);
 });
 
+test("marks of neighbouring buckets are one strip, and say what they are", () => {
+  assert.deepEqual(runsOf([-1, 2, 2, 3, -1, 3]), [{ from: 1, to: 3, row: 2 }, { from: 3, to: 4, row: 3 }, { from: 5, to: 6, row: 3 }]);
+  assert.deepEqual(runsOf([]), []);
+  const data = { unit: "nanoseconds", marks: [{ kind: "call", name: "read" }, { kind: "gc", name: "" }, { kind: "span", name: "a:b" }] };
+  const lane = { marks: [0, 1, -1], marked: [2e6, 3e6, 0], spans: [2, -1, -1] };
+  assert.deepEqual(markRows(lane, 0, data), [["system call", "read 2ms"], ["span", "a:b"]]);
+  assert.deepEqual(markRows(lane, 1, data), [["collecting garbage", "3ms"]]);
+  assert.deepEqual(markRows(lane, 2, data), []);
+  assert.deepEqual(markRows({ marks: [], marked: [], spans: [] }, 0, data), []);
+});
+
 test("sandwich and source begin with the heaviest function of yours", () => {
   const rows = { names: ["memcpy", "shop::a", "shop::b"], owner: [0, 1, 1], owner_kinds: ["std", "yours"], name: [0, 1, 2], flat: [90, 1, 5] };
   assert.equal(heaviestOfYours(rows), "shop::b");
@@ -282,8 +293,8 @@ test("nothing is claimed that nobody measured", () => {
   const quality = { engine: "perf", samples: 900, lost: 0, truncated: 0, asked_hertz: 997, achieved_hertz: 0, own_cpu_nanos: 0 };
   const about = { title: "perf.data", types: [], label_keys: [], samples: 500, stacks: 400, functions: 30, locations: 100, unnamed_locations: 0, threads: 1, quality };
   const texts = (about) => findings(about, true).map((one) => one.text);
-  assert.ok(texts(about).includes("997 samples a second asked"));
-  assert.ok(texts({ ...about, quality: { ...quality, achieved_hertz: 249.913 } }).includes("250 samples a second; 997 asked"));
+  assert.ok(texts(about).includes("997 samples a second requested"));
+  assert.ok(texts({ ...about, quality: { ...quality, achieved_hertz: 249.913 } }).includes("250 samples a second; 997 requested"));
   assert.ok(!texts({ ...about, quality: { ...quality, asked_hertz: 0 } }).some((text) => text.includes("a second")));
   const names = (about) => facts(about).map(([name]) => name);
   assert.ok(!names(about).some((name) => name.startsWith("Profiler's own CPU")));

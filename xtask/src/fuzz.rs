@@ -29,19 +29,20 @@ const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-l
 /// `cargo xtask fuzz [--minutes N] [TARGET…]`.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
     let options = Options::parse(arguments)?;
-    let programs = build()?;
+    let programs = build(Speed::Fast)?;
     let asked = options.targets.len();
     let share = options.minutes * 60.0 * jobs() as f64 / asked as f64;
     println!("   {asked} targets, {share:.0} s each");
-    fuzz(&programs, options.targets, Duration::from_secs_f64(share.max(1.0)))
+    let time = Duration::from_secs_f64(share.max(1.0));
+    fuzz(&programs, options.targets, Effort { time, seed: Seed::OfTheDay })
 }
 
 /// Runs every target for a few seconds.
 pub(crate) fn gate(_: &mut Tally) -> Outcome {
-    let programs = build()?;
+    let programs = build(Speed::SoonBuilt)?;
     let targets = targets()?;
     println!("   {} targets, {} s each", targets.len(), GATE.as_secs());
-    fuzz(&programs, targets, GATE)
+    fuzz(&programs, targets, Effort { time: GATE, seed: Seed::Fixed })
 }
 
 struct Options {
@@ -92,8 +93,17 @@ fn jobs() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
+/// What the programs are good at.
+#[derive(Clone, Copy)]
+enum Speed {
+    /// They run for minutes.
+    Fast,
+    /// They run for seconds, so that less optimization saves more time than it costs.
+    SoonBuilt,
+}
+
 /// Builds all targets, and returns the folder with their programs.
-fn build() -> Result<PathBuf, Failure> {
+fn build(speed: Speed) -> Result<PathBuf, Failure> {
     let host = workspace::host()?;
     let target = workspace::target().join("fuzz");
     let sanitizer = if sanitizer::is_there()? { " -Zsanitizer=address" } else { "" };
@@ -103,19 +113,38 @@ fn build() -> Result<PathBuf, Failure> {
         .current_dir(folder())
         .env("RUSTC_BOOTSTRAP", "1")
         .env("RUSTFLAGS", format!("{COVERAGE}{sanitizer}"));
+    if let Speed::SoonBuilt = speed {
+        cargo.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1");
+    }
     run::step("building the fuzz targets", &mut cargo)?;
     Ok(target.join(host).join("release"))
 }
 
+/// Where the random numbers of a run start.
+#[derive(Clone, Copy)]
+enum Seed {
+    /// Each run tries other inputs.
+    OfTheDay,
+    /// The same inputs first, so that a gate that held for a tree holds again.
+    Fixed,
+}
+
+/// How much each target is tried.
+#[derive(Clone, Copy)]
+struct Effort {
+    time: Duration,
+    seed: Seed,
+}
+
 /// Runs the targets, as many at a time as there are cores.
-fn fuzz(programs: &std::path::Path, targets: Vec<String>, time: Duration) -> Outcome {
+fn fuzz(programs: &std::path::Path, targets: Vec<String>, effort: Effort) -> Outcome {
     let waiting = Mutex::new(targets.into_iter());
     let failed = Mutex::new(Vec::new());
     let work = || {
         loop {
             let next = waiting.lock().ok().and_then(|mut waiting| waiting.next());
             let Some(target) = next else { return };
-            if let Err(failure) = fuzz_one(programs, &target, time)
+            if let Err(failure) = fuzz_one(programs, &target, effort)
                 && let Ok(mut failed) = failed.lock()
             {
                 eprintln!("{}", failure.message);
@@ -128,7 +157,7 @@ fn fuzz(programs: &std::path::Path, targets: Vec<String>, time: Duration) -> Out
     if failed.is_empty() { Ok(()) } else { Err(Failure::failed(format!("found: {}", failed.join(", ")))) }
 }
 
-fn fuzz_one(programs: &std::path::Path, target: &str, time: Duration) -> Outcome {
+fn fuzz_one(programs: &std::path::Path, target: &str, Effort { time, seed }: Effort) -> Outcome {
     let program = programs.join(if target.starts_with("read-") { "read" } else { target });
     let grown = workspace::target().join("fuzz/corpus").join(target);
     let artifacts = folder().join("artifacts");
@@ -138,6 +167,9 @@ fn fuzz_one(programs: &std::path::Path, target: &str, time: Duration) -> Outcome
     }
     let mut command = Command::new(&program);
     command.arg(format!("-max_total_time={}", time.as_secs().max(1)));
+    if let Seed::Fixed = seed {
+        command.arg("-seed=1");
+    }
     command.arg(format!("-timeout={}", LONGEST_INPUT.as_secs()));
     command.arg(format!("-rss_limit_mb={MOST_MEMORY_MIB}"));
     command.arg(format!("-artifact_prefix={}/{target}-", artifacts.display()));

@@ -1,4 +1,5 @@
-//! flamelet's own commands, run as `cargo xtask COMMAND`: one file for each command.
+//! flamelet's own commands, run as `cargo xtask COMMAND`: a file or a folder for each command, and what
+//! they share.
 //!
 //! Exit status: 0 success, 1 something failed, 2 wrong usage or a program that this machine lacks.
 
@@ -8,7 +9,6 @@ mod dist;
 mod fuzz;
 mod gates;
 mod golang;
-mod page;
 mod peers;
 mod pictures;
 mod processes;
@@ -76,12 +76,6 @@ const COMMANDS: &[Command] = &[
        --no-build          take the command that target/release has
 ",
         run: dist::run,
-    },
-    Command {
-        name: "page",
-        usage: "  page                     bundle the page of ui/ into crates/report/src/page/assets
-",
-        run: page::run,
     },
     Command {
         name: "pictures",

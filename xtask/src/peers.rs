@@ -1,6 +1,6 @@
-//! `cargo xtask tools --peers`: Pyroscope itself with its command `profilecli`, Parca itself, the part of Alloy that
-//! scrapes, OpenTelemetry's checker of profiles, and a receiver made of the code of Pyroscope's, Parca's and OpenTelemetry's own
-//! protocols, for the tests in `tests/tests/peers`.
+//! `cargo xtask tools --peers`: Pyroscope itself with its command `profilecli`, Parca itself, the part of Alloy that scrapes,
+//! OpenTelemetry's collector and its checker of profiles, a service under Pyroscope's agent for Rust, and a receiver made of the
+//! code of Pyroscope's, Parca's and OpenTelemetry's own protocols, for the tests in `tests/tests/peers`.
 //!
 //! They take minutes to build, so they are built only on request, at low priority, into the user's cache, which all
 //! clones share. The files `go.mod` in `tests/peers` pin the versions of what is not a program of its own.
@@ -22,6 +22,8 @@ struct Peer {
     without: &'static [&'static str],
     /// Further flags for the linker.
     linker_flags: &'static str,
+    /// Build tags.
+    tags: &'static str,
     /// The programs; the last one's presence says that all are built.
     programs: &'static [&'static str],
 }
@@ -36,16 +38,18 @@ const PYROSCOPE: Peer = Peer {
     own: &[],
     without: &["go.work", "go.work.sum"],
     linker_flags: "",
+    tags: "",
     programs: &["profilecli", "pyroscope"],
 };
 
 /// Parca's module has no built page: its server then has none. A package that it uses refers to a function of Go's runtime
-/// that Go hides since version 1.23.
+/// that Go hides since version 1.23, and, unless told to leave out its assembly, to one that is gone since 1.27.
 const PARCA: Peer = Peer {
     modules: &[("github.com/parca-dev/parca@v0.21.0", "")],
     own: &[],
     without: &[],
     linker_flags: "-checklinkname=0",
+    tags: "purego",
     programs: &["parca"],
 };
 
@@ -55,6 +59,7 @@ const ALLOY: Peer = Peer {
     own: &["alloy-scrape"],
     without: &[],
     linker_flags: "-checklinkname=0",
+    tags: "purego",
     programs: &["alloy-scrape"],
 };
 
@@ -64,18 +69,21 @@ const PROFCHECK: Peer = Peer {
     own: &[],
     without: &[],
     linker_flags: "",
+    tags: "",
     programs: &["profcheck"],
 };
 
 /// Builds what is not built already from the same sources.
 pub(crate) fn build(golang: &Golang) -> Outcome {
     let cache = cache()?;
-    let sources = own_sources("wire");
-    once(&cache, "wire", &contents(&sources)?, || {
-        let mut command = go(golang, &cache, &sources, "-mod=readonly");
-        command.args(["build", "-p", "1", "-o"]).arg(cache.join("bin/wire")).arg(".");
-        run::step("building the receiver of the tests (takes minutes)", &mut command)
-    })?;
+    for name in ["wire", "otelcol"] {
+        let sources = own_sources(name);
+        once(&cache, name, &contents(&sources)?, || {
+            let mut command = go(golang, &cache, &sources, "-mod=readonly");
+            command.args(["build", "-p", "1", "-o"]).arg(cache.join("bin").join(name)).arg(".");
+            run::step(&format!("building {name} of the tests (takes minutes)"), &mut command)
+        })?;
+    }
     for peer in [&PYROSCOPE, &PARCA, &ALLOY] {
         let name = peer.programs.last().copied().unwrap_or_default();
         let own: Result<Vec<String>, Failure> =
@@ -83,6 +91,7 @@ pub(crate) fn build(golang: &Golang) -> Outcome {
         let stamp = format!("{peer:?}{}", own?.concat());
         once(&cache, name, &stamp, || from_modules(golang, &cache, name, peer))?;
     }
+    agent(&cache)?;
     // Some mirrors of modules do not have it.
     once(&cache, "profcheck", &format!("{PROFCHECK:?}"), || {
         from_modules(golang, &cache, "profcheck", &PROFCHECK)
@@ -91,6 +100,23 @@ pub(crate) fn build(golang: &Golang) -> Outcome {
         println!("   without OpenTelemetry's checker of profiles: {}", failure.message);
     });
     Ok(())
+}
+
+/// Builds a service under Pyroscope's published agent for Rust.
+fn agent(cache: &Path) -> Outcome {
+    let folder = workspace::root().join("bench");
+    let mut sources = std::fs::read_to_string(folder.join("live/Cargo.toml")).map_err(failed)?;
+    sources.push_str(&contents(&folder.join("live/src"))?);
+    once(cache, "pyroscope-agent", &sources, || {
+        let mut command = Command::new("nice");
+        command.args(["-n", "10"]).arg(workspace::cargo().get_program()).current_dir(&folder);
+        command.args(["build", "--release", "--package", "bench-live", "--features", "pyroscope"]);
+        command.arg("--target-dir").arg(folder.join("target"));
+        run::step("building Pyroscope's agent for Rust", &mut command)?;
+        let copied =
+            std::fs::copy(folder.join("target/release/bench-live"), cache.join("bin/pyroscope-agent"));
+        copied.map(drop).map_err(failed)
+    })
 }
 
 /// Runs `build` unless the program `name` was built from these sources.
@@ -119,7 +145,8 @@ fn from_modules(golang: &Golang, cache: &Path, name: &str, peer: &Peer) -> Outco
     }
     for program in peer.programs {
         let mut command = go(golang, cache, &sources, "-mod=mod");
-        command.env("GOSUMDB", "off").args(["build", "-p", "1", "-ldflags", peer.linker_flags, "-o"]);
+        command.env("GOSUMDB", "off").args(["build", "-p", "1", "-ldflags", peer.linker_flags]);
+        command.args(["-tags", peer.tags, "-o"]);
         command.arg(cache.join("bin").join(program));
         command.arg(format!("./cmd/{program}"));
         run::step(&format!("building {program} (takes minutes)"), &mut command)?;
@@ -183,7 +210,7 @@ fn contents(folder: &Path) -> Result<String, Failure> {
     let entries = std::fs::read_dir(folder).map_err(failed)?;
     let paths: Result<Vec<PathBuf>, _> = entries.map(|entry| entry.map(|entry| entry.path())).collect();
     let mut paths = paths.map_err(failed)?;
-    paths.retain(|path| path.extension().is_some_and(|end| end == "go" || end == "mod"));
+    paths.retain(|path| path.extension().is_some_and(|end| end == "go" || end == "mod" || end == "rs"));
     paths.sort();
     paths.iter().map(|path| std::fs::read_to_string(path).map_err(failed)).collect()
 }

@@ -1,6 +1,66 @@
-//! The processes that a command has started.
+//! The processes that a command has started, and the time that they took.
 
 use std::process::Command;
+use std::time::Instant;
+
+/// The time that something took: by the clock, and in CPU time of the programs that it started and waited for.
+#[derive(Clone, Copy)]
+pub(crate) struct Cost {
+    pub(crate) seconds: f64,
+    pub(crate) cpu_seconds: f64,
+}
+
+impl std::fmt::Display for Cost {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:>4.0} s, {:>4.0} s of CPU time", self.seconds, self.cpu_seconds)
+    }
+}
+
+/// Measures a part of the run.
+pub(crate) struct Stopwatch {
+    started: Instant,
+    cpu_seconds: f64,
+}
+
+impl Stopwatch {
+    pub(crate) fn start() -> Self {
+        Self { started: Instant::now(), cpu_seconds: of_own_children() }
+    }
+
+    pub(crate) fn cost(&self) -> Cost {
+        let cpu_seconds = of_own_children() - self.cpu_seconds;
+        Cost { seconds: self.started.elapsed().as_secs_f64(), cpu_seconds }
+    }
+}
+
+/// Returns the CPU time of a child and of all that it has waited for. A child that has ended counts until we have waited for it.
+pub(crate) fn cpu_seconds(id: u32) -> Option<f64> {
+    Some(seconds(&fields(&id.to_string())?, OWN_AND_CHILDREN))
+}
+
+/// Returns the CPU time of all children that we have waited for, and of theirs.
+fn of_own_children() -> f64 {
+    fields("self").map_or(0.0, |fields| seconds(&fields, CHILDREN))
+}
+
+/// Where `/proc/ID/stat` has its times: proc(5) counts `utime` as the 14th field, and the name is the second.
+const OWN_AND_CHILDREN: std::ops::Range<usize> = 11..15;
+const CHILDREN: std::ops::Range<usize> = 13..15;
+
+fn seconds(fields: &[String], range: std::ops::Range<usize>) -> f64 {
+    /// Linux counts so in `/proc` on every machine.
+    const TICKS_PER_SECOND: f64 = 100.0;
+    let times = fields.get(range).into_iter().flatten();
+    times.filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / TICKS_PER_SECOND
+}
+
+/// Returns the fields of `/proc/ID/stat` that follow the name.
+fn fields(id: &str) -> Option<Vec<String>> {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    // The name may contain anything, even parentheses.
+    let (_, rest) = stat.rsplit_once(')')?;
+    Some(rest.split_whitespace().map(str::to_owned).collect())
+}
 
 /// Kills everything that the process `id` started, so that it continues without them; or the process itself if it
 /// started nothing. Returns the names of the killed processes.
@@ -33,15 +93,21 @@ fn descendants(id: u32) -> Vec<u32> {
 }
 
 fn parent(id: u32) -> Option<u32> {
-    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-    // The name before it may contain anything, even parentheses.
-    let (_, rest) = stat.rsplit_once(')')?;
-    rest.split_whitespace().nth(1)?.parse().ok()
+    fields(&id.to_string())?.get(1)?.parse().ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_time_of_children_and_their_children_is_counted() {
+        let stopwatch = Stopwatch::start();
+        let count = "sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done'; :";
+        while stopwatch.cost().cpu_seconds < 0.05 {
+            Command::new("sh").args(["-c", count]).status().expect("a shell");
+        }
+    }
 
     #[test]
     fn children_of_children_are_found() {

@@ -14,7 +14,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     let [version] = arguments else {
         return Err(Failure::unusable("release takes a version, such as: cargo xtask release 0.2.0"));
     };
-    let manifest = read("Cargo.toml")?;
+    let manifest = workspace::read("Cargo.toml")?;
     let old = current(&manifest).ok_or_else(|| Failure::failed("Cargo.toml has no version"))?;
     check_order(old, version)?;
     let changes =
@@ -25,7 +25,7 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
         ));
     }
     let date = run::output(Command::new("date").args(["--utc", "+%Y-%m-%d"]))?;
-    let changelog = with_heading(&read("CHANGELOG.md")?, version, date.trim())?;
+    let changelog = with_heading(&workspace::read("CHANGELOG.md")?, version, date.trim())?;
     write("CHANGELOG.md", &changelog)?;
     write("Cargo.toml", &with_version(&manifest, old, version))?;
     for manifest in MANIFESTS {
@@ -38,11 +38,6 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
     println!("  cargo xtask dist                # what to upload, under target/dist");
     println!("  cargo publish --workspace       # to the registry");
     Ok(())
-}
-
-fn read(name: &str) -> Result<String, Failure> {
-    std::fs::read_to_string(workspace::root().join(name))
-        .map_err(|error| Failure::failed(format!("{name}: {error}")))
 }
 
 fn write(name: &str, text: &str) -> Outcome {

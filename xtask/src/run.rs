@@ -6,14 +6,15 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
 
-use crate::{Failure, Outcome, processes};
+use crate::processes::{self, Cost, Stopwatch};
+use crate::{Failure, Outcome};
 
 /// Prints a heading, runs `command` with its output untouched, and fails if it fails.
 pub(crate) fn step(title: &str, command: &mut Command) -> Outcome {
     heading(title);
-    let started = Instant::now();
+    let stopwatch = Stopwatch::start();
     let status = command.status().map_err(|error| cannot_start(command, &error))?;
-    println!("   {title}: {:.0} s", started.elapsed().as_secs_f64());
+    println!("   {title}: {}", stopwatch.cost());
     if status.success() { Ok(()) } else { Err(Failure::failed(format!("{title} failed ({status})"))) }
 }
 
@@ -37,9 +38,15 @@ const LONGEST_SILENCE: Duration = Duration::from_secs(20 * 60);
 /// How often to check whether a silent command has ended.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Runs `command` and passes each line of both its outputs to `line`, in the order of arrival. Returns whether it
-/// succeeded.
-pub(crate) fn lines(command: &mut Command, line: &mut dyn FnMut(&str)) -> Result<bool, Failure> {
+/// How a command ended.
+pub(crate) struct End {
+    pub(crate) success: bool,
+    /// Of this command only, also if others run at the same time.
+    pub(crate) cost: Cost,
+}
+
+/// Runs `command` and passes each line of both its outputs to `line`, in the order of arrival.
+pub(crate) fn lines(command: &mut Command, line: &mut dyn FnMut(&str)) -> Result<End, Failure> {
     lines_within(PATIENCE, LONGEST_SILENCE, command, line)
 }
 
@@ -51,15 +58,17 @@ fn lines_within(
     silence: Duration,
     command: &mut Command,
     line: &mut dyn FnMut(&str),
-) -> Result<bool, Failure> {
+) -> Result<End, Failure> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| cannot_start(command, &error))?;
     let (sender, arrived) = mpsc::sync_channel(1000);
     forward(child.stdout.take().expect("stdout is a pipe"), sender.clone());
     forward(child.stderr.take().expect("stderr is a pipe"), sender);
-    let mut ended: Option<Instant> = None;
+    let started = Instant::now();
+    let mut cpu_seconds = 0.0;
+    let mut ended = None;
     let mut heard = Instant::now();
-    while ended.is_none_or(|at| at.elapsed() < patience) {
+    loop {
         match arrived.recv_timeout(LOOK) {
             Ok(text) => {
                 heard = Instant::now();
@@ -71,13 +80,21 @@ fn lines_within(
                 line(&format!("xtask: no output for {} s; killed as hung: {ended}", silence.as_secs()));
             }
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Disconnected) if ended.is_some() => break,
+            Err(RecvTimeoutError::Disconnected) => std::thread::sleep(LOOK / 10),
         }
-        let status = child.try_wait().map_err(|error| cannot_start(command, &error))?;
-        ended = ended.or(status.map(|_| Instant::now()));
+        match ended {
+            Some((at, _)) if Instant::elapsed(&at) > patience => break,
+            Some(_) => {}
+            None => {
+                cpu_seconds = processes::cpu_seconds(child.id()).unwrap_or(cpu_seconds);
+                let status = child.try_wait().map_err(|error| cannot_start(command, &error))?;
+                ended = status.map(|status| (Instant::now(), status.success()));
+            }
+        }
     }
-    let status = child.wait().map_err(|error| cannot_start(command, &error))?;
-    Ok(status.success())
+    let success = ended.is_some_and(|(_, success)| success);
+    Ok(End { success, cost: Cost { seconds: started.elapsed().as_secs_f64(), cpu_seconds } })
 }
 
 /// Sends the lines of a pipe, from its own thread, until the pipe ends or the receiver is gone.
@@ -121,7 +138,7 @@ mod tests {
         let mut listen = |line: &str| heard.push(line.to_owned());
         let mut shell = Command::new("sh");
         let success = lines_within(patience, Duration::from_secs(5), shell.args(["-c", script]), &mut listen);
-        (success.expect("a shell"), heard)
+        (success.expect("a shell").success, heard)
     }
 
     #[test]
@@ -129,6 +146,16 @@ mod tests {
         let (success, mut lines) = heard(PATIENCE, "echo one; echo two >&2; printf three");
         lines.sort();
         assert_eq!((success, lines.join(" ").as_str()), (true, "one three two"));
+    }
+
+    #[test]
+    fn the_cost_of_a_command_is_its_own() {
+        let mut count = Command::new("sh");
+        count.args(["-c", "sh -c 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done'; sleep 0.1"]);
+        let before = Stopwatch::start();
+        let end = lines(&mut count, &mut |_| {}).expect("a shell");
+        assert!(end.cost.cpu_seconds > 0.0 && end.cost.cpu_seconds <= before.cost().cpu_seconds + 0.1);
+        assert!(end.cost.seconds > 0.0);
     }
 
     #[test]

@@ -174,7 +174,7 @@ mod tests {
     fn texts(path: &Path) -> Vec<String> {
         let source = std::fs::read_to_string(path).expect("a source");
         let is_own = path.starts_with(workspace::root().join("xtask"));
-        let (before, quote) = if is_own { ("\"SKIP: ", "") } else { ("_support::skip!(", "\"") };
+        let (before, quote) = if is_own { ("\"SKIP: ", "") } else { ("::skip!(", "\"") };
         let mut found = Vec::new();
         for part in source.split(before).skip(1).filter_map(|part| part.trim_start().strip_prefix(quote)) {
             let text = part.split(['"', '\\']).next().unwrap_or_default();

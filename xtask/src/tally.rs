@@ -56,9 +56,17 @@ pub(crate) struct Watch {
     /// The source of the lines: a test, or a program that has no tests of its own.
     speaker: String,
     in_successes: bool,
+    /// The test program that runs, and those that have ended with how many seconds each took.
+    program: String,
+    times: Vec<(f64, String)>,
 }
 
 impl Watch {
+    /// Watches a part of xtask itself, which is the source of the lines before any test.
+    pub(crate) fn of(part: &str) -> Self {
+        Self { speaker: part.to_owned(), ..Self::default() }
+    }
+
     /// Reads one line. Returns true if it is worth showing.
     pub(crate) fn line(&mut self, line: &str) -> bool {
         if let Some(reason) = line.trim_start().strip_prefix("SKIP: ") {
@@ -76,6 +84,7 @@ impl Watch {
             self.tally.passed += count_before(counts, " passed");
             self.tally.failed += count_before(counts, " failed");
             self.tally.skipped += count_before(counts, " ignored");
+            self.times.extend(seconds(counts).map(|seconds| (seconds, self.program.clone())));
         } else if let Some(count) = node_count(line, "pass") {
             self.tally.passed += count;
         } else if let Some(count) = node_count(line, "fail") {
@@ -85,7 +94,19 @@ impl Watch {
         } else if let Some(speaker) = speaker(line) {
             speaker.clone_into(&mut self.speaker);
         }
+        if let Some(program) = program(line) {
+            self.program = program;
+        }
         !self.in_successes
+    }
+
+    /// Returns a line for each of the programs that took longest, if there were many.
+    pub(crate) fn slowest(&self) -> impl Iterator<Item = String> {
+        const SHOWN: usize = 10;
+        let mut times = self.times.clone();
+        times.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let shown = if times.len() > SHOWN { SHOWN } else { 0 };
+        times.into_iter().take(shown).map(|(seconds, program)| format!("slow: {seconds:>4.0} s {program}"))
     }
 
     /// Returns the counts of a suite that ended with `success`. A test that printed `SKIP:` does not also count as
@@ -113,6 +134,23 @@ fn speaker(line: &str) -> Option<&str> {
     let test = line.strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" stdout ----"));
     let program = || line.trim_start().strip_prefix("Running ")?.split(" (").next();
     test.or_else(program)
+}
+
+/// Returns the test program of `Running FILE (PROGRAM)` or `Doc-tests CRATE`, with its source, because several crates have
+/// tests of the same name.
+fn program(line: &str) -> Option<String> {
+    let line = line.trim_start();
+    if line.starts_with("Doc-tests ") {
+        return Some(line.to_owned());
+    }
+    let (source, program) = line.strip_prefix("Running ")?.strip_suffix(')')?.split_once(" (")?;
+    let name = program.rsplit('/').next()?.rsplit_once('-')?.0;
+    Some(format!("{name} ({source})"))
+}
+
+/// Returns the duration in cargo's "…; finished in 1.20s".
+fn seconds(counts: &str) -> Option<f64> {
+    counts.split_once("finished in ")?.1.strip_suffix('s')?.parse().ok()
 }
 
 /// Returns the number before `word` in cargo's "ok. 3 passed; 0 failed; …".
@@ -198,6 +236,27 @@ mod tests {
     fn a_suite_that_does_not_compile_is_one_failure() {
         let (_, watch) = watch(&["error[E0308]: mismatched types"]);
         assert_eq!(counts(&watch.finish(false)), (0, 1, 0));
+    }
+
+    #[test]
+    fn the_ten_slowest_programs_are_told_slowest_first() {
+        let mut lines = Vec::new();
+        for at in 0..11 {
+            lines.push(format!("     Running tests/a{at}.rs (target/debug/deps/a{at}-0a)"));
+            lines.push(format!("test result: ok. 1 passed; 0 failed; finished in {at}.20s"));
+        }
+        lines.extend(["   Doc-tests flamelet".to_owned(), "test result: ok. finished in 9.50s".to_owned()]);
+        let (_, watch) = watch(&lines.iter().map(String::as_str).collect::<Vec<_>>());
+        let slowest: Vec<String> = watch.slowest().collect();
+        assert_eq!((slowest.len(), slowest[0].as_str()), (10, "slow:   10 s a10 (tests/a10.rs)"));
+        assert_eq!(slowest[1], "slow:   10 s Doc-tests flamelet");
+        assert_eq!(slowest[9], "slow:    2 s a2 (tests/a2.rs)");
+    }
+
+    #[test]
+    fn few_programs_are_not_told() {
+        let (_, watch) = watch(&["test result: ok. 1 passed; 0 failed; finished in 3.20s"]);
+        assert_eq!(watch.slowest().count(), 0);
     }
 
     #[test]

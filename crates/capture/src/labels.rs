@@ -19,9 +19,17 @@
 
 #[cfg(target_os = "linux")]
 mod fork;
-#[cfg(all(feature = "otel-context", target_os = "linux", target_arch = "x86_64"))]
+#[cfg(all(
+    feature = "otel-context",
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
 pub(crate) mod thread_context;
-#[cfg(not(all(feature = "otel-context", target_os = "linux", target_arch = "x86_64")))]
+#[cfg(not(all(
+    feature = "otel-context",
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+)))]
 #[path = "labels/no_thread_context.rs"]
 mod thread_context;
 
@@ -60,7 +68,9 @@ struct SetEntry {
     /// Whether it was used since it was found to be idle: then there may be a record that names it.
     is_asked_for: AtomicBool,
     /// What readers outside the process see of it.
-    record: thread_context::Record,
+    record: thread_context::LabelRecord,
+    /// The entry of the table, if this one is a copy with a count of its own: as long as it is held, so is that one.
+    _of: Option<Arc<SetEntry>>,
 }
 
 impl SetEntry {
@@ -101,6 +111,20 @@ impl LabelSet {
         Self { entry: (!pairs.is_empty()).then(|| table().intern(pairs.into())) }
     }
 
+    /// Returns the same set with a reference count of its own. Threads that clone a set all the time should each have one: they
+    /// would pass the memory of the count to each other.
+    #[must_use]
+    pub fn counted_apart(&self) -> Self {
+        let copy = |entry: &Arc<SetEntry>| SetEntry {
+            id: entry.id,
+            pairs: entry.pairs.clone(),
+            is_asked_for: AtomicBool::new(false),
+            record: thread_context::LabelRecord::default(),
+            _of: Some(entry.clone()),
+        };
+        Self { entry: self.entry.as_ref().map(|entry| Arc::new(copy(entry))) }
+    }
+
     /// Returns the labels, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         let pairs = self.entry.as_deref().map_or(&[][..], |entry| &entry.pairs);
@@ -113,6 +137,7 @@ impl LabelSet {
     }
 
     /// Returns whether the running thread has exactly these labels. Takes no lock.
+    #[inline]
     pub fn is_current(&self) -> bool {
         self.id() == current_id()
     }
@@ -123,8 +148,14 @@ impl LabelSet {
         Scope { before, _attached: self.attach(), _entered: self.clone(), not_send: PhantomData }
     }
 
-    /// Does the same for as long as the set is borrowed.
-    #[cfg(target_os = "linux")]
+    /// Runs `work` with these labels and no others.
+    #[inline]
+    pub fn during<T>(&self, work: impl FnOnce() -> T) -> T {
+        let _lent = self.lend();
+        work()
+    }
+
+    /// Makes this the set of the running thread for as long as it is borrowed.
     #[inline]
     pub(crate) fn lend(&self) -> Lent<'_> {
         let before = CURRENT.replace(self.id());
@@ -144,7 +175,7 @@ impl LabelSet {
             RECENT.try_with(|recent| recent.borrow().iter().flatten().find_map(|made| made.get(name, value)));
         known.ok().flatten().unwrap_or_else(|| {
             let before = Self::current();
-            let set = before.with([(name, value)]);
+            let set = before.with([(name, value)]).counted_apart();
             let made = DerivedSet { before, name, value: value.into(), set: set.clone() };
             // A thread that is ending remembers nothing.
             let _ = RECENT.try_with(|recent| {
@@ -164,12 +195,10 @@ impl LabelSet {
     /// assert_eq!(std::thread::spawn(work).join().unwrap(), 42);
     /// ```
     pub fn carried_by<T>(self, work: impl FnOnce() -> T) -> impl FnOnce() -> T {
-        move || {
-            let _scope = self.enter();
-            work()
-        }
+        move || self.during(work)
     }
 
+    #[inline]
     pub(crate) fn id(&self) -> u32 {
         self.entry.as_ref().map_or(0, |entry| entry.id)
     }
@@ -219,7 +248,6 @@ impl Drop for Scope {
 }
 
 /// The time during which a thread has a set of labels that others own.
-#[cfg(target_os = "linux")]
 pub(crate) struct Lent<'a> {
     before: u32,
     _attached: Attached,
@@ -228,7 +256,6 @@ pub(crate) struct Lent<'a> {
     not_send: PhantomData<*const ()>,
 }
 
-#[cfg(target_os = "linux")]
 impl Drop for Lent<'_> {
     #[inline]
     fn drop(&mut self) {
@@ -289,12 +316,14 @@ impl<F: Future> Future for Labeled<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let _scope = self.labels.enter();
         #[allow(unsafe_code, reason = "pinning a field needs it, short of a macro crate")]
         // SAFETY: `future` is pinned whenever `self` is: it is never moved out of, `Labeled` has no `Drop`
-        // and no other way to a `&mut` of the field, and is `Unpin` only if `F` is.
-        let future = unsafe { self.map_unchecked_mut(|labeled| &mut labeled.future) };
-        future.poll(context)
+        // and no other way to a `&mut` of the field, and is `Unpin` only if `F` is. `labels` is never pinned.
+        let (future, labels) = unsafe {
+            let labeled = self.get_unchecked_mut();
+            (Pin::new_unchecked(&mut labeled.future), &labeled.labels)
+        };
+        labels.during(|| future.poll(context))
     }
 }
 
@@ -413,7 +442,8 @@ impl TableGuard {
             id,
             pairs: pairs.clone(),
             is_asked_for: AtomicBool::new(false),
-            record: thread_context::Record::default(),
+            record: thread_context::LabelRecord::default(),
+            _of: None,
         });
         table.by_pairs.insert(pairs, id);
         table.entries[id as usize - 1] = Some(entry.clone());
@@ -498,6 +528,18 @@ mod tests {
             assert_eq!(pairs(&set), owned(&[("route", "/b"), ("task", &name)]));
         }
         assert_eq!(pairs(&LabelSet::current_with("other", "a")), owned(&[("other", "a"), ("route", "/b")]));
+    }
+
+    #[test]
+    fn a_copy_with_its_own_count_is_the_same_set_and_holds_it() {
+        let set = LabelSet::new([("counted", "apart")]);
+        let copy = set.counted_apart();
+        assert_eq!((&copy, pairs(&copy)), (&set, pairs(&set)));
+        assert_eq!(copy.during(current_id), set.id());
+        assert!(LabelSet::EMPTY.counted_apart().is_empty());
+        drop(set);
+        (0..3).for_each(|_| collect_garbage());
+        assert_eq!(LabelSet::new([("counted", "apart")]), copy, "its number was not given away");
     }
 
     #[test]

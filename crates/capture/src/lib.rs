@@ -1,28 +1,40 @@
-//! Sampling inside this process: where its CPU time goes, who holds its memory.
+//! Sampling inside this process: where its CPU time goes, who holds its memory, what its threads and tasks wait for.
 //!
 //! | to … | use |
 //! |---|---|
 //! | sample CPU time, once or always | [`cpu`] |
 //! | see who holds memory, and profile the heap of a killed process | [`heap`] |
-//! | see what threads wait for | [`wait`] |
+//! | see what threads and tasks wait for | [`wait`] |
 //! | say what a thread or a future is working on | [`labels`] |
 //!
 //! What comes out is a [`Profile`](flamelet_profile::Profile) of addresses, mappings and build ids. Names are
 //! not looked up here: that is `flamelet-symbol`'s work, on this machine or another.
 //!
-//! Linux on x86_64 and aarch64. Elsewhere the crate compiles and every start answers
-//! [`ErrorKind::Unsupported`].
+//! Linux on x86_64 and aarch64. Elsewhere the crate compiles, and every start returns an error of the
+//! kind [`ErrorKind::Unsupported`].
 
 // Elsewhere nothing samples, so that what samples would go through has no caller.
 #![cfg_attr(not(target_os = "linux"), allow(dead_code))]
 
+mod allocator;
+#[cfg(target_os = "linux")]
+mod atomics;
 mod clock;
 pub mod cpu;
+#[cfg(target_os = "linux")]
+mod descriptor;
 #[cfg(target_os = "linux")]
 pub mod heap;
 pub mod labels;
 mod loaded_modules;
-#[cfg(all(feature = "otel-context", target_os = "linux", target_arch = "x86_64"))]
+#[cfg(all(test, target_os = "linux"))]
+#[allow(unsafe_code, reason = "a test of memory that is not atomic")]
+mod model;
+#[cfg(all(
+    feature = "otel-context",
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
 pub mod otel;
 #[allow(unsafe_code, reason = "sets the signal mask of a thread")]
 pub mod own_threads;
@@ -40,6 +52,7 @@ pub mod fork {
     pub use flamelet_unwind::fork::{Lock, PerProcess};
 }
 
+pub use allocator::Alloc;
 /// What captures give, for crates that use this one.
 pub use flamelet_profile as profile;
 pub use flamelet_profile::{Error, ErrorKind, Result};

@@ -47,6 +47,7 @@ thread_local! {
 }
 
 /// Runs `work`, which may wait, without counting its waits in lock profiles: they are flamelet's own.
+#[inline]
 pub fn unseen<T>(work: impl FnOnce() -> T) -> T {
     let _unseen = Unseen::enter();
     work()
@@ -61,6 +62,7 @@ pub(crate) fn is_unseen() -> bool {
 struct Unseen;
 
 impl Unseen {
+    #[inline]
     fn enter() -> Self {
         UNSEEN.set(UNSEEN.get() + 1);
         Self
@@ -68,6 +70,7 @@ impl Unseen {
 }
 
 impl Drop for Unseen {
+    #[inline]
     fn drop(&mut self) {
         UNSEEN.set(UNSEEN.get() - 1);
     }

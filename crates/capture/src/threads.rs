@@ -2,7 +2,9 @@
 
 use std::cell::Cell;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
+
+use crate::descriptor;
 
 thread_local! {
     static TID: Cell<Tid> = const { Cell::new(0) };
@@ -100,20 +102,52 @@ pub(crate) struct Listed {
 
 /// The list of this process' threads. Kept open, because it is read many times a second.
 pub(crate) struct Listing {
-    folder: OwnedFd,
+    folder: ListedFolder,
     buffer: Vec<u8>,
+}
+
+/// The folder, as long as the program opens nothing else under its number: that would be read, rewound or closed in its place.
+struct ListedFolder {
+    descriptor: RawFd,
+    device: u64,
+    inode: u64,
+}
+
+impl ListedFolder {
+    fn open() -> io::Result<Self> {
+        let folder = descriptor::with_high_number(std::fs::File::open("/proc/self/task")?).into_raw_fd();
+        let stat = descriptor::status(folder);
+        Ok(Self { descriptor: folder, device: stat.st_dev, inode: stat.st_ino })
+    }
+
+    fn is_ours(&self) -> bool {
+        let stat = descriptor::status(self.descriptor);
+        (stat.st_dev, stat.st_ino) == (self.device, self.inode)
+    }
+}
+
+impl Drop for ListedFolder {
+    fn drop(&mut self) {
+        if self.is_ours() {
+            // SAFETY: the descriptor is ours still, and nothing else closes it.
+            drop(unsafe { OwnedFd::from_raw_fd(self.descriptor) });
+        }
+    }
 }
 
 impl Listing {
     pub(crate) fn open() -> io::Result<Self> {
-        let folder = std::fs::File::open("/proc/self/task")?;
-        Ok(Self { folder: folder.into(), buffer: vec![0; 16 << 10] })
+        Ok(Self { folder: ListedFolder::open()?, buffer: vec![0; 16 << 10] })
     }
 
     /// Writes the threads to `listed`, sorted by their ids. While threads end, the kernel may leave out some that live.
     pub(crate) fn read(&mut self, listed: &mut Vec<Listed>) {
         listed.clear();
-        let folder = self.folder.as_raw_fd();
+        if !self.folder.is_ours() {
+            let Ok(folder) = ListedFolder::open() else { return };
+            self.folder = folder;
+        }
+        let folder = self.folder.descriptor;
         // SAFETY: moves a file position.
         unsafe { libc::lseek(folder, 0, libc::SEEK_SET) };
         loop {
@@ -149,6 +183,9 @@ impl<'a> Iterator for DirectoryEntries<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Seek, SeekFrom};
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::MetadataExt;
 
     #[test]
     fn threads_are_listed_while_they_live() {
@@ -174,6 +211,27 @@ mod tests {
             std::thread::yield_now();
             listing.read(&mut listed);
         }
+    }
+
+    /// As a shell's `exec 3>file` does, or a daemon that closes all descriptors.
+    #[test]
+    fn a_file_that_the_program_opens_under_the_number_of_the_list_is_left_alone() {
+        let mut listing = Listing::open().expect("/proc is there");
+        let number = listing.folder.descriptor;
+        let mut own = std::fs::File::open("/proc/self/exe").expect("it runs");
+        own.seek(SeekFrom::Start(5)).expect("a file");
+        // SAFETY: both are open, and only this test knows the second one.
+        assert_eq!(unsafe { libc::dup2(own.as_raw_fd(), number) }, number);
+        let mut listed = Vec::new();
+        while !listed.iter().any(|listed: &Listed| listed.tid == this_thread()) {
+            listing.read(&mut listed);
+        }
+        assert_ne!(listing.folder.descriptor, number);
+        let of_own = own.metadata().expect("a file").ino();
+        assert_eq!((own.stream_position().expect("a file"), descriptor::status(number).st_ino), (5, of_own));
+        drop(listing);
+        // SAFETY: opened above.
+        drop(unsafe { OwnedFd::from_raw_fd(number) });
     }
 
     #[test]

@@ -12,31 +12,27 @@ use flamelet_capture::cpu::{self, Options};
 use flamelet_capture::labels;
 use flamelet_profile::Profile;
 use flamelet_profile::observations::{effective_of_share, share_interval};
+use flamelet_test_support::Random;
 use std::time::Duration;
 use support::{burn_red, thread_cpu, turn};
 
 /// How many captures of each kind; the environment variable FLAMELET_COVERAGE_RUNS sets another number.
 const RUNS: u32 = 200;
+/// The CPU time of a capture; FLAMELET_COVERAGE_MILLIS sets another one.
+const MILLIS: u32 = 800;
 
-struct Random(u64);
-
-impl Random {
-    /// Returns a number from 0 to 1.
-    fn next(&mut self) -> f64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as f64 / (1u64 << 53) as f64
-    }
+fn from_environment(name: &str, default: u32) -> u32 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
 /// Works in turns of random length for `wanted`, a fifth of them labelled; returns the labelled CPU time and all of it.
+/// The turns are short beside the time between two samples: of samples that share a turn, intervals know nothing.
 fn work(wanted: Duration, seed: u64) -> (Duration, Duration) {
-    let mut random = Random(seed | 1);
+    let mut random = Random::new(seed);
     let (start, mut labelled) = (thread_cpu(), Duration::ZERO);
     while thread_cpu() - start < wanted {
-        let turn = Duration::from_micros(100 + (random.next() * 900.0) as u64);
-        if random.next() < 0.2 {
+        let turn = Duration::from_micros(20 + (random.fraction() * 160.0) as u64);
+        if random.fraction() < 0.2 {
             let begin = thread_cpu();
             let _scope = labels::scope([("part", "wanted")]);
             burn_red(turn);
@@ -68,7 +64,8 @@ fn is_covered(frequency: u32, threads: u64, run: u64) -> bool {
     options.overhead_budget = None;
     let session = cpu::start(&options).expect("starts");
     let done: Vec<(Duration, Duration)> = std::thread::scope(|scope| {
-        let length = Duration::from_millis(800) / threads as u32;
+        let millis = from_environment("FLAMELET_COVERAGE_MILLIS", MILLIS);
+        let length = Duration::from_millis(millis.into()) / threads as u32;
         let seed = |thread: u64| (run * 64 + thread + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let workers: Vec<_> = (0..threads).map(|at| scope.spawn(move || work(length, seed(at)))).collect();
         workers.into_iter().map(|worker| worker.join().expect("no panic")).collect()
@@ -84,8 +81,7 @@ fn is_covered(frequency: u32, threads: u64, run: u64) -> bool {
 #[ignore = "takes some minutes"]
 fn intervals_of_real_captures_cover_the_truth() {
     let _turn = turn();
-    let runs =
-        std::env::var("FLAMELET_COVERAGE_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(RUNS);
+    let runs = from_environment("FLAMELET_COVERAGE_RUNS", RUNS);
     for frequency in [99, 250, 499, 1000] {
         for threads in [1, 8] {
             let covered = (0..runs).filter(|&run| is_covered(frequency, threads, run.into())).count();

@@ -336,7 +336,7 @@ fn read_zeros() {
 fn under_seccomp_the_choice_of_perf_falls_back_and_reports_it() {
     let _turn = turn();
     let thread = std::thread::spawn(|| {
-        support::deny_perf_events();
+        flamelet_test_support::deny_call(libc::SYS_perf_event_open);
         Delivered::by(Engine::Perf, 199, 2)
     });
     let delivered = thread.join().expect("no panic");

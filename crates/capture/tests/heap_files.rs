@@ -8,8 +8,8 @@ mod heap_support;
 mod process;
 
 use flamelet_capture::heap::{self, Alloc, Options};
-use heap_support::{Batch, Names, assert_close};
-use process::{FILE, Folder, MEAN, MODE, innocent_work, keep_for_ever, start_child};
+use heap_support::Names;
+use process::{FILE, Folder, MEAN, MODE, assert_has_what_is_kept, innocent_work, keep_for_ever, start_child};
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::AsRawFd;
 use std::path::Path;
@@ -101,9 +101,7 @@ impl Worker {
 
 #[track_caller]
 fn assert_lists_what_is_kept(names: &Names, file: &Path) {
-    let profile = heap::recover(file).expect("a profile");
-    let got = names.total_where(&profile, &["keep_for_ever"], |labels| labels["bytes"] == "100");
-    assert_close("kept", got[2], got[3], &[Batch { count: 40_000, size: 100 }], MEAN);
+    assert_has_what_is_kept(names, &heap::recover(file).expect("a profile"));
 }
 
 /// Truncates the file, as logrotate's `copytruncate` does.

@@ -11,7 +11,9 @@ mod process;
 use flamelet_capture::heap::{self, Alloc, Options, Snapshot};
 use flamelet_profile::Profile;
 use heap_support::{Batch, Names, assert_close, turn};
-use process::{FILE, Folder, MEAN, MODE, filled, innocent_work, keep_for_ever, start_child};
+use process::{
+    FILE, Folder, MEAN, MODE, assert_has_what_is_kept, filled, innocent_work, keep_for_ever, start_child,
+};
 use std::hint::black_box;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
@@ -187,8 +189,7 @@ fn a_killed_process_leaves_its_live_set() {
         child.kill().expect("killed");
         child.wait().expect("ends");
         let profile = left_in(&file);
-        let got = names.total_where(&profile, &["keep_for_ever"], |labels| labels["bytes"] == "100");
-        assert_close("kept", got[2], got[3], &[Batch { count: 40_000, size: 100 }], MEAN);
+        assert_has_what_is_kept(&names, &profile);
         assert!(profile.comments().any(|comment| comment.contains(" 0 records damaged")));
         assert!(
             profile.header.duration_nanos > 0,
@@ -220,8 +221,7 @@ fn another_start_with_the_same_files_neither_wipes_them_nor_harms_their_owner() 
         if round == 0 {
             // While it runs, and samples, its file is the previous one.
             let profile = heap::recover(&heap::previous_file(&file)).expect("a profile");
-            let got = names.total_where(&profile, &["keep_for_ever"], |labels| labels["bytes"] == "100");
-            assert_close("kept", got[2], got[3], &[Batch { count: 40_000, size: 100 }], MEAN);
+            assert_has_what_is_kept(&names, &profile);
         }
     }
     first.kill().expect("killed");

@@ -116,7 +116,6 @@ fn start() -> Session {
     cpu::start(&options).expect("starts")
 }
 
-/// The file that a location is in.
 fn file(profile: &Profile, id: LocationId) -> &str {
     let mapping = profile.location(id).mapping.map(|id| profile.mapping(id).filename);
     mapping.map_or("", |name| profile.string(name))

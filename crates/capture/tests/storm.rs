@@ -88,16 +88,7 @@ fn run_a_program() {
 }
 
 fn fork_without_exec() {
-    // SAFETY: the child only computes and leaves.
-    unsafe {
-        let child = libc::fork();
-        if child == 0 {
-            libc::_exit(i32::from(black_box(support::work(1)) == 0));
-        }
-        let mut status = 0;
-        assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
-        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "{status:#x}");
-    }
+    assert!(flamelet_test_support::holds_in_child(|| black_box(support::work(1)) != 0));
 }
 
 extern "C" fn count_signal(_: libc::c_int) {
@@ -222,7 +213,7 @@ fn nothing_crashes_hangs_or_grows_with_perf_events_and_under_a_filter_without_th
     let before = resident_kilobytes();
     perf_storm(length / 2);
     let filtered = std::thread::spawn(move || {
-        support::deny_perf_events();
+        flamelet_test_support::deny_call(libc::SYS_perf_event_open);
         storm(Engine::Perf, Instant::now() + length);
     });
     filtered.join().expect("no panic");

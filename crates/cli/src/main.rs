@@ -11,6 +11,8 @@ mod note;
 mod arguments;
 mod error;
 mod job;
+#[cfg(target_os = "linux")]
+mod large_pages;
 mod output;
 mod picture;
 mod profiles;
@@ -22,7 +24,11 @@ use std::process::ExitCode;
 use error::Failure;
 
 // The demo profiles its own heap; all other verbs sample nothing.
+#[cfg(not(target_os = "linux"))]
 flamelet::global_allocator!();
+#[cfg(target_os = "linux")]
+#[global_allocator]
+static ALLOCATOR: flamelet::Alloc<large_pages::LargePages> = flamelet::Alloc::new(large_pages::LargePages);
 
 fn main() -> ExitCode {
     let verb = match verbs::parse() {

@@ -34,7 +34,7 @@ pub(crate) fn say(text: &str) {
     }
 }
 
-/// Runs `work`, and returns the notes of this thread meanwhile instead of writing them.
+/// Runs `work`, and returns the notes that this thread makes meanwhile instead of writing them.
 pub(crate) fn collect<T>(work: impl FnOnce() -> T) -> (T, Vec<String>) {
     COLLECTED.set(Some(Vec::new()));
     let result = work();

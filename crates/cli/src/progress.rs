@@ -7,12 +7,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// A line that counts the seconds until it is dropped.
-pub(crate) struct Waiting {
+pub(crate) struct ProgressLine {
     is_done: Arc<AtomicBool>,
     ticker: Option<JoinHandle<()>>,
 }
 
-impl Waiting {
+impl ProgressLine {
     /// Shows that `what` is in progress, and how long it will take if that is known.
     pub(crate) fn start(what: &str, expected: Option<Duration>) -> Self {
         let is_done = Arc::new(AtomicBool::new(false));
@@ -48,7 +48,7 @@ fn tick(what: &str, expected: Option<Duration>, is_over: &AtomicBool) {
     let _ = write!(std::io::stderr(), "\r\x1b[K");
 }
 
-impl Drop for Waiting {
+impl Drop for ProgressLine {
     fn drop(&mut self) {
         self.is_done.store(true, Ordering::Relaxed);
         if let Some(ticker) = self.ticker.take() {

@@ -2,12 +2,12 @@
 //!
 //! `cargo run -p flamelet-collect --example fleet DIR` keeps them in DIR and prints the address, with the token.
 
-use std::net::{IpAddr, TcpListener};
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use flamelet_collect::{Access, Collector, Offered, Options, Outside, Request, Resource, Tenants, serve};
-use flamelet_profile::{Error, LabelSetId, Limits, Line, Profile, ProfileBuilder, Result, pprof};
+use flamelet_collect::{Access, Collector, Offered, Options, Outside, Tenants, serve};
+use flamelet_profile::{LabelSetId, Line, ProfileBuilder, pprof};
 
 const MINUTE: i64 = 60_000_000_000;
 const TOKEN: &str = "made-up-token";
@@ -15,26 +15,6 @@ const TOKEN: &str = "made-up-token";
 struct Nowhere;
 
 impl Outside for Nowhere {
-    fn read(&self, _: &[u8], _: Limits) -> Result<Profile> {
-        Err(Error::unreadable("only pprof"))
-    }
-
-    fn read_otlp(&self, _: &[u8], _: bool, _: Limits) -> Result<Vec<Resource>> {
-        Err(Error::unreadable("only pprof"))
-    }
-
-    fn fetch(&self, request: &Request<'_>) -> std::result::Result<Vec<u8>, String> {
-        Err(format!("{}: nothing is fetched", request.url))
-    }
-
-    fn resolve(&self, host: &str) -> std::result::Result<Vec<IpAddr>, String> {
-        Err(format!("{host}: nothing is fetched"))
-    }
-
-    fn ask_name_server(&self, _: &[u8]) -> std::result::Result<Vec<u8>, String> {
-        Err("there is no name server".to_owned())
-    }
-
     fn note(&self, message: &str) {
         eprintln!("{message}");
     }
@@ -85,6 +65,6 @@ fn main() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
     println!("http://{}/?token={TOKEN}", listener.local_addr().expect("bound"));
     let access = Access::parse(TOKEN).expect("a token");
-    serve(listener, Arc::new(Tenants::none(collector)), access, || false)
+    serve(listener, Arc::new(Tenants::none(collector)), access, None, || false)
         .expect("it serves until it is killed");
 }

@@ -1,6 +1,6 @@
 //! How much is accepted.
 
-/// What a collector accepts at most. What is over a cap is refused with the name of the cap, never dropped silently.
+/// The most that a collector accepts. What is over a cap is refused with the name of the cap, never dropped silently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caps {
     /// The body of a request, as it is sent.

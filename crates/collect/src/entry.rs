@@ -1,14 +1,18 @@
 //! An accepted profile, as the log has it.
 
+use std::borrow::Cow;
+
+use flamelet_profile::pprof::{Packing, packing};
 use flamelet_profile::protobuf::{FieldValue, Fields, MessageWriter};
-use flamelet_profile::{Budget, Error, ErrorKind, Profile, Result, pprof};
+use flamelet_profile::{Error, ErrorKind, Result};
+use flamelet_remote::receive::gunzip;
+use flamelet_store::record::MAX_BODY;
 
 use crate::series::{Labels, check_service};
 
 /// Nanoseconds of an hour.
 pub(crate) const HOUR: i64 = 3_600_000_000_000;
 
-/// An accepted profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AcceptedProfile {
     pub(crate) service: String,
@@ -20,7 +24,7 @@ pub(crate) struct AcceptedProfile {
     pub(crate) duration: i64,
     /// The hash of its content, by which it is recognised if it is sent again.
     pub(crate) id: u128,
-    /// The profile in pprof's format, unpacked.
+    /// The profile in pprof's format; with gzip if it was sent with it, for that is not done again.
     pub(crate) raw: Vec<u8>,
 }
 
@@ -68,7 +72,7 @@ impl AcceptedProfile {
         entry.checked()
     }
 
-    /// Reads the beginning of the body of a record, and leaves the profile out. `None` if the beginning has not all of the
+    /// Reads the beginning of the body of a record, without the profile. `None` if the beginning does not have all of the
     /// rest.
     pub(crate) fn decode_head(beginning: &[u8]) -> Option<Result<Self>> {
         let (mut entry, mut fields) = (Self::default(), Fields::new(beginning));
@@ -106,9 +110,13 @@ impl AcceptedProfile {
         Ok(self)
     }
 
-    /// Reads the profile.
-    pub(crate) fn profile(&self, budget: &Budget) -> Result<Profile> {
-        pprof::read_within(&self.raw, budget)
+    pub(crate) fn is_packed(&self) -> bool {
+        packing(&self.raw) == Packing::Gzip
+    }
+
+    /// Returns the profile in pprof's format.
+    pub(crate) fn unpacked(&self) -> Result<Cow<'_, [u8]>> {
+        Ok(if self.is_packed() { gunzip(&self.raw, MAX_BODY)?.into() } else { (&*self.raw).into() })
     }
 }
 
@@ -135,7 +143,23 @@ fn wrong() -> Error {
 
 #[cfg(test)]
 mod tests {
+    use flamelet_profile::pprof;
+
     use super::*;
+
+    #[test]
+    fn a_profile_is_the_same_with_and_without_gzip() {
+        let profile = flamelet_profile::ProfileBuilder::new(&[("samples", "count")]).finish();
+        let mut packed = Vec::new();
+        pprof::write_gzip(&profile, &mut packed).expect("packed");
+        for (raw, is_packed) in [(pprof::encode(&profile), false), (packed, true)] {
+            let mut entry = AcceptedProfile { raw, ..AcceptedProfile::default() };
+            assert_eq!(entry.is_packed(), is_packed);
+            assert_eq!(&*entry.unpacked().expect("whole"), pprof::encode(&profile));
+            entry.raw.truncate(entry.raw.len() / 2);
+            assert_eq!(entry.unpacked().is_err(), is_packed, "half of it");
+        }
+    }
 
     #[test]
     fn entries_are_read_as_they_are_written() {

@@ -1,4 +1,4 @@
-//! The collector: profiles of many services, kept in a folder or a bucket, and profiles of any range of time from there.
+//! The collector: takes profiles of many services, keeps them in a folder or a bucket, and returns any range of time.
 //!
 //! ```text
 //!  scrape    ─┐                                    ┌─► flamelet top DIR --service …
@@ -15,6 +15,7 @@
 //!
 //!  flamelet-collect.json                                   what this store is, and its version
 //!  blocks/SERVICE/2026-11-16T17/5f0c93ab…-1794706806123/   a block: four Parquet files and manifest.json
+//!  blocks/~code/2026-11-16~5e61…/5f0c93ab…-1794706806124/  stacks and locations that blocks of a program and day share
 //!  symbols/BUILD_ID                                        the file of a build, for the names of its code
 //!  claims/SERVICE/2026-11-16T17/1                          who merges an hour of a store that is shared
 //!  tmp/                                                    what is being written, in a folder
@@ -28,7 +29,7 @@
 //! old one becomes blocks, one for each service and hour in it; when all of them are in the store, the log is removed.
 //! When an hour is over, its blocks are merged into one, and the old ones are removed after a while.
 //!
-//! What is counted once does not depend on who wrote what in which order. Each profile has a hash, each row of a block
+//! Every profile counts once, whoever wrote it and in whatever order. Each profile has a hash, each row of a block
 //! says which profile it belongs to, and each manifest lists its profiles. A reader takes a profile from one block, however
 //! many have it: because a collector was killed between writing a block and removing its log, because two collectors
 //! accepted the same profile, or because two of them merged the same hour. A block is removed only if all of its
@@ -41,74 +42,48 @@
 //! # Responsibilities of the caller
 //!
 //! - [`Collector`] does not know file formats and has no HTTP client: [`Outside`] has both.
-//! - It knows no bucket either: who has one implements [`Store`].
+//! - It has no client for buckets either: a caller with a bucket implements [`Store`].
 //! - Call [`Collector::maintain`] every now and then, and [`Collector::close`] at the end.
 
 mod ask;
 mod block;
-mod blocks;
-mod cache;
 mod caps;
-mod claim;
-mod client;
 mod clock;
 mod collector;
 pub mod config;
-mod delta;
-mod discover;
-mod disk;
 mod entry;
-mod folded;
-mod folder;
-mod hours;
 mod http;
-mod job;
 mod keep;
-mod labels;
 mod log;
-mod logs;
-mod maintain;
-mod manifest;
-mod merge;
 mod names;
 mod options;
 mod outside;
-mod prefixed;
-mod querier;
 mod query;
 mod reader;
-mod relabel;
-mod replay;
-mod scrape;
 mod scraper;
 mod series;
 mod site;
 pub mod sql;
 mod store;
 mod symbols;
-mod tenant;
-mod tenants;
-mod turns;
-mod url;
-mod watch;
 mod yaml;
 
 pub use ask::{
     Asked, Changes, Deploy, FleetPast, GroupUsage, NewFunction, ServiceChanges, ServiceUsage, Slower, Usage,
     UsageBy, UsageOptions, VersionSeen, changes, usage,
 };
-pub use cache::Cached;
 pub use caps::Caps;
+pub use collector::tenants::Tenants;
 pub use collector::{Collector, Offered, Refused};
-pub use http::{Access, serve};
-pub use job::ScrapeJob;
+pub use http::{Access, Certificate, serve};
 pub use keep::Keep;
 pub use options::Options;
 pub use outside::{Outside, Request, Resource, Tls};
 pub use query::Query;
+pub use reader::replay::{Replayed, replay};
 pub use reader::{Reader, is_collected};
-pub use replay::{Replayed, replay};
 pub use scraper::Scraper;
+pub use scraper::job::ScrapeJob;
 pub use series::profile_name;
+pub use store::cache::Cached;
 pub use store::{Listing, Store};
-pub use tenants::Tenants;

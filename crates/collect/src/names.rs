@@ -4,7 +4,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use flamelet_profile::moment;
+use flamelet_profile::{moment, percent};
 
 use crate::clock::now;
 use crate::entry::HOUR;
@@ -64,19 +64,7 @@ pub(crate) fn folder_name(service: &str) -> String {
 
 /// Returns the service that a folder belongs to.
 pub(crate) fn service_of(name: &str) -> Option<String> {
-    let mut bytes = Vec::new();
-    let mut rest = name.as_bytes();
-    while let Some((&byte, others)) = rest.split_first() {
-        rest = others;
-        if byte == b'%' {
-            let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
-            bytes.push(u8::from_str_radix(digits, 16).ok()?);
-            rest = &rest[2..];
-        } else {
-            bytes.push(byte);
-        }
-    }
-    let service = String::from_utf8(bytes).ok()?;
+    let service = percent::decode(name)?;
     (folder_name(&service) == name && !service.is_empty()).then_some(service)
 }
 

@@ -6,6 +6,11 @@ use std::time::Duration;
 use crate::caps::Caps;
 use crate::keep::Keep;
 
+/// Memory for profiles that are in no block yet; when they take that much, blocks are made at once.
+const RECENT: usize = 64 << 20;
+/// Memory for blocks that were read lately.
+pub(crate) const READ: usize = 64 << 20;
+
 /// How a collector keeps profiles.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -15,11 +20,12 @@ pub struct Options {
     pub caps: Caps,
     /// How long after it was accepted a profile becomes part of a block, at most.
     pub flush: Duration,
-    /// Bytes in logs after which blocks are made at once: every query reads the logs.
+    /// Bytes in logs after which blocks are made at once: who starts again, or reads the folder of another process, reads
+    /// them.
     pub max_log: u64,
     /// How long profiles are kept.
     pub keep: Duration,
-    /// How long those of some services are kept; the first that matches holds.
+    /// How long those of some services are kept; the first match applies.
     pub keep_of: Vec<Keep>,
     /// The most bytes of all blocks together; the oldest hours are removed first.
     pub max_bytes: u64,
@@ -31,6 +37,8 @@ pub struct Options {
     pub watch: Option<Duration>,
     /// What a core costs in an hour, for answers in money.
     pub price: Option<f64>,
+    /// Servers that are asked for symbols by build id (debuginfod's protocol), in this order.
+    pub debuginfod: Vec<String>,
     /// How many collectors share the memory for what they remember of earlier profiles.
     pub share: usize,
 }
@@ -42,7 +50,7 @@ impl Options {
             store: store.to_owned(),
             caps: Caps::default(),
             flush: Duration::from_secs(300),
-            max_log: 64 << 20,
+            max_log: 256 << 20,
             keep: Duration::from_secs(7 * 86_400),
             keep_of: Vec::new(),
             max_bytes: 50 << 30,
@@ -50,8 +58,19 @@ impl Options {
             doubt: Duration::from_secs(86_400),
             watch: None,
             price: None,
+            debuginfod: Vec::new(),
             share: 1,
         }
+    }
+
+    /// Returns the memory for profiles that are in no block yet.
+    pub(crate) fn recent(&self) -> usize {
+        RECENT / self.share.max(1)
+    }
+
+    /// Returns the memory for blocks that were read lately.
+    pub(crate) fn read(&self) -> usize {
+        READ / self.share.max(1)
     }
 
     /// Returns how long profiles of a service are kept.

@@ -4,25 +4,35 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use flamelet_profile::{Limits, Profile, Result};
+use flamelet_profile::{Error, Limits, Profile, Result};
 
-/// What a collector needs of its caller.
+/// What a collector needs of its caller. A program that leaves a function out has no such format or network.
 pub trait Outside: Send + Sync {
     /// Reads a profile of any format.
-    fn read(&self, bytes: &[u8], limits: Limits) -> Result<Profile>;
+    fn read(&self, _bytes: &[u8], _limits: Limits) -> Result<Profile> {
+        Err(Error::unreadable("not a profile"))
+    }
 
     /// Reads a message of OTLP's profiles, in JSON or protobuf.
-    fn read_otlp(&self, bytes: &[u8], is_json: bool, limits: Limits) -> Result<Vec<Resource>>;
+    fn read_otlp(&self, _bytes: &[u8], _is_json: bool, _limits: Limits) -> Result<Vec<Resource>> {
+        Err(Error::unreadable("not a message"))
+    }
 
     /// Asks a server, and returns the body of its answer. A message about a refusal has the status with a space on both
     /// sides; it may have the URL, and what the server says.
-    fn fetch(&self, request: &Request<'_>) -> std::result::Result<Vec<u8>, String>;
+    fn fetch(&self, request: &Request<'_>) -> std::result::Result<Vec<u8>, String> {
+        Err(format!("{}: not reachable", request.url))
+    }
 
     /// Returns the addresses of a host.
-    fn resolve(&self, host: &str) -> std::result::Result<Vec<IpAddr>, String>;
+    fn resolve(&self, host: &str) -> std::result::Result<Vec<IpAddr>, String> {
+        Err(format!("unknown host {host}"))
+    }
 
     /// Sends a question to this machine's name server (the DNS protocol), and returns its answer.
-    fn ask_name_server(&self, question: &[u8]) -> std::result::Result<Vec<u8>, String>;
+    fn ask_name_server(&self, _question: &[u8]) -> std::result::Result<Vec<u8>, String> {
+        Err("no name server".to_owned())
+    }
 
     /// Tells the user something.
     fn note(&self, message: &str);

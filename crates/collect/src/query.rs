@@ -67,7 +67,7 @@ pub(crate) fn condition(name: &str, value: &str) -> String {
     format!("{name}=\"{value}\"")
 }
 
-/// What one name of profiles measures.
+/// What the profiles of one name measure.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Measures {
     /// The values, as (kind, unit), in the order of pprof.

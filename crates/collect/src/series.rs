@@ -61,6 +61,14 @@ impl Series {
         parts.map(String::as_str).join(":")
     }
 
+    /// Returns about how much memory it takes.
+    pub(crate) fn memory(&self) -> usize {
+        let Self { service, name, kind, unit, period_kind, period_unit, period: _, labels } = self;
+        let own: usize = [service, name, kind, unit, period_kind, period_unit].map(String::len).iter().sum();
+        let labels: usize = labels.iter().map(|(name, value)| name.len() + value.len() + 80).sum();
+        size_of::<Self>() + own + labels + 256
+    }
+
     /// Returns whether the values say how much there is at a moment, so that several moments cannot be added up.
     pub(crate) fn is_gauge(&self) -> bool {
         is_gauge(&self.kind)
@@ -84,7 +92,7 @@ pub(crate) fn is_gauge(kind: &str) -> bool {
 
 /// Returns whether a kind of value counts since the start of the process.
 pub(crate) fn is_cumulative(kind: &str) -> bool {
-    kind.starts_with("alloc_") || matches!(kind, "contentions" | "delay")
+    kind.starts_with("alloc_") || matches!(kind, "contentions" | "delay" | "awaits" | "polls")
 }
 
 /// Kinds of values in the order of pprof; others come before them by name, since the last is the one to show first.

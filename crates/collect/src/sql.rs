@@ -90,7 +90,6 @@ pub fn views(engine: SqlEngine, place: BlocksLocation<'_>) -> String {
     text
 }
 
-/// Writes a text as SQL.
 fn quoted(engine: SqlEngine, text: &str) -> String {
     let text = text.replace('\'', "''");
     match engine {

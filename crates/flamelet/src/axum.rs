@@ -21,14 +21,17 @@
 //! [`Profiler::shutdown`] when the shutdown begins, as `examples/axum-service` does: captures then end at once, and their
 //! clients get what was sampled so far.
 //!
-//! A timeout layer around the routes would answer a long capture with a bare 408: merge the routes outside of it, that
+//! A timeout layer around the routes would answer a long capture with a bare 408: merge the routes outside it, that
 //! is, after `.layer(TimeoutLayer::new(…))`. Where that is not possible, [`Handler::timeout`] refuses captures that
 //! would take too long, with the reason.
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
-use axum::extract::{MatchedPath, OriginalUri, Request};
+use axum::extract::{FromRequestParts, MatchedPath, RawPathParams, Request};
 use axum::http::Method;
+use axum::http::request::Parts;
 use axum::response::Response;
 use axum::routing::any;
 
@@ -53,15 +56,16 @@ pub fn layer(profiler: &Profiler) -> RequestLayer {
 pub fn router_with(handler: Handler) -> Router {
     #[cfg(feature = "view")]
     let handler = handler.with_viewer();
-    let theirs = handler.clone();
-    let answer = any(move |request: Request| answer(theirs.clone(), request));
     let prefix = literal(handler.prefix());
     // The wildcard also matches unknown endpoints, so that the handler can answer them with an error.
     let paths = ["/debug/pprof", "/debug/pprof/", "/debug/pprof/{*profile}"]
         .into_iter()
         .chain(crate::http::beside_go());
     let paths = paths.map(|path| format!("{prefix}{path}"));
-    let router = paths.fold(Router::new(), |router, path| router.route(&path, answer.clone()));
+    let router = paths.fold(Router::new(), |router, path| {
+        let (theirs, route) = (handler.clone(), Arc::<str>::from(&*path));
+        router.route(&path, any(move |request: Request| answer(theirs.clone(), route.clone(), request)))
+    });
     #[cfg(feature = "view")]
     let router = router.nest(&format!("{prefix}/debug/pprof/view/"), viewer(handler));
     router
@@ -94,11 +98,9 @@ fn viewer(handler: Handler) -> Router {
     }))
 }
 
-async fn answer(handler: Handler, request: Request) -> Response {
+async fn answer(handler: Handler, route: Arc<str>, request: Request) -> Response {
     let (mut parts, body) = request.into_parts();
-    // Within `nest`, the request's own URI lacks the prefix.
-    if let Some(OriginalUri(uri)) = parts.extensions.get::<OriginalUri>() {
-        let path = uri.path().to_owned();
+    if let Some(path) = whole_path(&mut parts, &route).await {
         parts.extensions.insert(SeenPath(path));
     }
     // The body of an unauthorized request is not read.
@@ -118,6 +120,21 @@ async fn answer(handler: Handler, request: Request) -> Response {
         return answer.map(|_| of_unknown_length());
     }
     handler.counted(answer).map(|body| Body::from(Bytes::from_owner(body)))
+}
+
+/// Returns the path of a request for `route` as the client sees it: within `nest`, the request's own URI lacks the prefix. (axum's
+/// `OriginalUri` has it too, but its feature would cost every request of the service.)
+async fn whole_path(parts: &mut Parts, route: &str) -> Option<String> {
+    let prefix = parts.extensions.get::<MatchedPath>()?.as_str().strip_suffix(route)?.to_owned();
+    let (mut whole, mut rest) = (String::new(), &*prefix);
+    // Each parameter once and in their order: a value may look like the name of another one.
+    for (name, value) in &RawPathParams::from_request_parts(parts, &()).await.ok()? {
+        if let Some((before, after)) = rest.split_once(&format!("{{{name}}}")) {
+            whole.extend([before, value]);
+            rest = after;
+        }
+    }
+    Some(whole + rest + parts.uri.path())
 }
 
 /// An empty body of unknown length: otherwise axum would answer HEAD with a length of 0, as if that were the

@@ -124,7 +124,6 @@ pub struct HeapSnapshot {
     profiler: Profiler,
 }
 
-/// The data of a snapshot.
 #[derive(Clone, Debug)]
 enum SnapshotData {
     Tables(Snapshot),

@@ -44,10 +44,20 @@
 //!
 //! # Features
 //!
-//! `cpu`, `heap` and `axum` are on by default. Optional: `jemalloc`, `mimalloc` (allocators to wrap), `jemalloc-for-c` (C code uses jemalloc too), `http` (the
-//! endpoints without axum), `tokio` (`flamelet::spawn` and `spawn_blocking`), `tracing` (spans in profiles), `view` (the web viewer inside the service), `continuous` (always-on sampling, so that a
-//! profile of the last minute is available at once), `history` (the past on disk, which survives restarts). All are
-//! additive.
+//! `cpu`, `heap` and `axum` are on by default. All features are additive; the optional ones:
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `jemalloc`, `mimalloc` | these allocators, for [`global_allocator!`] |
+//! | `jemalloc-for-c` | the same as `jemalloc`, and C code allocates from it too |
+//! | `http` | the endpoints without axum |
+//! | `tokio` | `flamelet::spawn`, `spawn_blocking` and `JoinSet` |
+//! | `tracing` | spans in profiles |
+//! | `view` | the web viewer inside the service |
+//! | `continuous` | sampling all the time, so that a profile of the last minute is available at once |
+//! | `history` | the past on disk, which survives restarts |
+//! | `push`, `push-tls` | sending the history to Pyroscope, Parca or OTLP, also over https |
+//! | `otel-context` | what threads work on, for OpenTelemetry's profiler outside the process |
 //!
 //! # Other systems
 //!
@@ -81,15 +91,9 @@ mod history;
 pub mod http;
 pub mod labels;
 #[cfg(any(feature = "cpu", feature = "heap", feature = "http"))]
-mod lock;
-#[cfg(any(feature = "cpu", feature = "heap", feature = "http"))]
 pub mod locks;
 #[cfg(feature = "otel-context")]
 mod otel_context;
-#[cfg(feature = "history")]
-mod own_thread;
-#[cfg(feature = "cpu")]
-mod problem;
 #[cfg(any(feature = "cpu", feature = "heap", feature = "http"))]
 mod profiler;
 #[cfg(feature = "push")]
@@ -102,8 +106,6 @@ pub mod serve;
 pub mod spans;
 #[cfg(any(feature = "cpu", feature = "heap", feature = "http"))]
 mod symbols;
-#[cfg(any(feature = "cpu", feature = "http"))]
-mod task;
 #[cfg(any(feature = "cpu", feature = "heap", feature = "http"))]
 pub mod tasks;
 #[cfg(feature = "cpu")]
@@ -114,17 +116,14 @@ mod trace_ids;
 mod view;
 #[cfg(all(any(feature = "cpu", feature = "heap", feature = "http"), target_os = "linux"))]
 mod waits;
-#[cfg(feature = "http")]
-mod workshop;
+mod work;
 
-#[cfg(all(feature = "heap", not(target_os = "linux")))]
-pub use allocators::plain::Alloc;
 #[cfg(feature = "cpu")]
 pub use files::{DetachedFiles, IntervalFiles, IntervalFilesBuilder, setup_profiling};
+#[cfg(feature = "heap")]
+pub use flamelet_capture::Alloc;
 #[cfg(feature = "cpu")]
 pub use flamelet_capture::cpu::Engine;
-#[cfg(all(feature = "heap", target_os = "linux"))]
-pub use flamelet_capture::heap::Alloc;
 pub use flamelet_capture::profile::Profile;
 pub use flamelet_capture::profile::pprof::write_gzip as write_pprof;
 #[cfg(any(feature = "cpu", feature = "heap", feature = "http"))]

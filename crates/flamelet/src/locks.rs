@@ -1,4 +1,4 @@
-//! Lock profiles: which code waits for locks, and which code lets it wait.
+//! Lock profiles: which code waits for locks, and which code makes it wait.
 //!
 //! ```
 //! flamelet::lock_profiling!();
@@ -12,11 +12,11 @@
 //! ```
 //!
 //! With the macro in the program, starting a profiler also starts counting waits: one sample for each 100 µs that a
-//! thread is blocked. [`set_rate`] changes that at run time. Seen are std's `Mutex`, `RwLock`, `Condvar`, `Once`,
+//! thread is blocked. [`set_rate`] changes that at run time. It sees std's `Mutex`, `RwLock`, `Condvar`, `Once`,
 //! channels, thread parking and joins, parking_lot's locks, and everything else in Rust that waits by futex. A lock that
 //! no thread waits for costs nothing.
 //!
-//! Not seen: locks inside C libraries, and the locks of async code (`tokio::sync`), which block no thread.
+//! It does not see locks inside C libraries, nor the locks of async code (`tokio::sync`), which block no thread.
 
 use std::time::Duration;
 
@@ -26,7 +26,8 @@ use crate::Result;
 ///
 /// It defines the C functions `syscall`, through which Rust code waits for locks, and `pthread_join`, by which it waits for
 /// the end of threads; all calls go on to the C library, or to a library that is preloaded and defines the same functions. In
-/// programs that are linked statically, calls go to the kernel, and joins are not seen. On systems other than Linux on x86_64 and aarch64 it does nothing, and lock profiles are empty.
+/// programs that are linked statically, calls go to the kernel, and joins are not seen.
+/// On systems other than Linux on x86_64 and aarch64 it does nothing, and lock profiles are empty.
 ///
 /// ```
 /// flamelet::lock_profiling!();

@@ -13,12 +13,13 @@ impl Profiler {
     /// println!("cargo::rustc-link-arg-bins=-Wl,--export-dynamic-symbol=otel_thread_ctx_v1");
     /// ```
     ///
-    /// Without it, this publishes what describes the service, and fails. The child of a fork publishes nothing until it calls this
-    /// itself. On systems other than Linux on x86_64, this fails.
+    /// Without it, and in programs that are linked statically (as for musl), this publishes only what describes the service, and
+    /// returns an error. The child of a fork publishes nothing until it calls this itself. On systems other
+    /// than Linux on x86_64 and aarch64, this fails.
     ///
     /// [OTEP 4719]: https://github.com/open-telemetry/opentelemetry-specification/blob/main/oteps/profiles/4719-process-ctx.md
     /// [OTEP 4947]: https://github.com/open-telemetry/opentelemetry-specification/blob/main/oteps/profiles/4947-thread-ctx.md
-    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
     pub fn publish_context(&self) -> Result<()> {
         let settings = &self.shared().settings;
         let own = [
@@ -38,9 +39,9 @@ impl Profiler {
     }
 
     /// Fails: nothing is published on this system.
-    #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+    #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
     pub fn publish_context(&self) -> Result<()> {
-        let message = "contexts are published on Linux on x86_64 only";
+        let message = "contexts are published on Linux on x86_64 and aarch64 only";
         Err(crate::Error::new(crate::ErrorKind::Unsupported, message))
     }
 }

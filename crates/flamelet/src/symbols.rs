@@ -12,9 +12,9 @@ use flamelet_symbol::Limits;
 use flamelet_symbol::symbolize::Frame;
 use flamelet_symbol::symbolize::{SymbolizeOptions, Symbolizer};
 
-use crate::lock::ProcessMutex;
+use crate::work::lock::ProcessMutex;
 #[cfg(test)]
-use crate::lock::lock;
+use crate::work::lock::lock;
 
 /// One symbolizer for all captures: the second profile of the same code costs next to nothing. Its allocations do not
 /// count as the service's, and appear in no heap profile.

@@ -2,15 +2,15 @@
 //!
 //! Without this, the profiler looks for new threads ten times a second, and more often where CPU time is missing. With
 //! [`thread_sampling!`](crate::thread_sampling), each thread makes its own timer as it starts: threads that live for a
-//! millisecond are sampled like all others, and looking costs next to nothing.
+//! millisecond are sampled like all others, and looking for new threads costs next to nothing.
 
 /// Lets the profiler sample every thread from its start. Put it once into the program, at the top level of any module of
 /// the binary.
 ///
 /// It defines the C function `pthread_create` in the program, through which Rust starts threads; all calls go on to the C
 /// library. It does nothing on systems other than Linux on x86_64 and aarch64, and in programs that are linked
-/// statically: there, threads are looked for, as without it. Leave it out of programs that something else
-/// watches in the same way, such as those built with a sanitizer.
+/// statically: there, new threads are found by polling, as they are without this macro. Leave it out of programs in which
+/// something else intercepts `pthread_create`, such as those built with a sanitizer.
 ///
 /// ```
 /// flamelet::thread_sampling!();

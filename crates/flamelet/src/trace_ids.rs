@@ -1,6 +1,8 @@
 //! The trace that a piece of work belongs to, as OpenTelemetry and W3C Trace Context identify it.
 
-use std::fmt::{self, Write};
+use std::fmt;
+
+use flamelet_capture::profile::hex;
 
 /// The longest `traceparent` that is read; later versions of the header may have more fields.
 const LONGEST_HEADER: usize = 256;
@@ -23,14 +25,14 @@ impl TraceIds {
     }
 
     /// Reads a W3C `traceparent` header, such as `00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01`. Returns `None`
-    /// if it does not follow the specification to the letter.
+    /// if it does not follow the specification to the letter, which allows lower case only.
     pub fn from_traceparent(header: &str) -> Option<Self> {
         let header = header.as_bytes();
         if header.len() < HEADER_LENGTH || header.len() > LONGEST_HEADER {
             return None;
         }
         let (fields, rest) = header.split_at(HEADER_LENGTH);
-        let [version] = bytes_of(&fields[..2])?;
+        let [version] = hex::decode_array(&fields[..2])?;
         let dashes = [2, 35, 52].iter().all(|&at| fields[at] == b'-');
         // Version 00 ends here. A later one may go on, after a dash; ff is no version.
         let has_right_end =
@@ -38,44 +40,20 @@ impl TraceIds {
         if !dashes || version == 0xff || !has_right_end {
             return None;
         }
-        let [_flags] = bytes_of(&fields[53..])?;
-        Self::new(bytes_of(&fields[3..35])?, bytes_of(&fields[36..52])?)
+        let [_flags] = hex::decode_array(&fields[53..])?;
+        Self::new(hex::decode_array(&fields[3..35])?, hex::decode_array(&fields[36..52])?)
     }
 
     /// Returns the labels of samples.
     pub fn labels(&self) -> [(&'static str, String); 2] {
-        [("trace_id", hex(&self.trace)), ("span_id", hex(&self.span))]
+        [("trace_id", hex::encode(&self.trace)), ("span_id", hex::encode(&self.span))]
     }
 }
 
 impl fmt::Debug for TraceIds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "TraceIds({}-{})", hex(&self.trace), hex(&self.span))
+        write!(f, "TraceIds({}-{})", hex::encode(&self.trace), hex::encode(&self.span))
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-/// Reads exactly `2 * N` hexadecimal digits; the specification allows lower case only.
-fn bytes_of<const N: usize>(digits: &[u8]) -> Option<[u8; N]> {
-    let value = |digit: u8| match digit {
-        b'0'..=b'9' => Some(digit - b'0'),
-        b'a'..=b'f' => Some(digit - b'a' + 10),
-        _ => None,
-    };
-    if digits.len() != 2 * N {
-        return None;
-    }
-    let mut bytes = [0; N];
-    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-        *byte = value(pair[0])? << 4 | value(pair[1])?;
-    }
-    Some(bytes)
 }
 
 #[cfg(test)]

@@ -9,20 +9,20 @@ use axum::Router;
 use flamelet_capture::profile::HeapView;
 use flamelet_capture::profile::Profile;
 #[cfg(feature = "history")]
-use flamelet_capture::profile::{Budget, Limits, moment};
+use flamelet_capture::profile::{Budget, Limits};
 #[cfg(feature = "history")]
 use flamelet_store::{Query, Reader};
 #[cfg(target_os = "linux")]
 use flamelet_view::WaitKind;
 use flamelet_view::{CancelToken, Error, ErrorKind, Memory, Source, Take, Taken};
 #[cfg(feature = "history")]
-use flamelet_view::{Course, Past};
+use flamelet_view::{Course, Past, range_name};
 
 use crate::Profiler;
 #[cfg(feature = "history")]
 use crate::history::CPU;
 use crate::profiler::{Permit, count};
-use crate::workshop;
+use crate::work::workshop;
 
 #[cfg(feature = "history")]
 const MILLISECOND: i64 = 1_000_000;
@@ -234,8 +234,7 @@ impl Past for OwnPast {
     fn range(&self, from: i64, to: i64) -> Result<Taken, Error> {
         let nanos = |milliseconds: i64| milliseconds.saturating_mul(MILLISECOND);
         let profile = self.read(move |profiler| profiler.windows_between(CPU, nanos(from), nanos(to)))?;
-        let shown = |time: i64| moment::format(nanos(time / 1000 * 1000));
-        Ok(Taken { name: format!("{} to {}", shown(from), shown(to)), profile })
+        Ok(Taken { name: range_name(from, to), profile })
     }
 }
 

@@ -120,7 +120,6 @@ fn total_on_disk(folder: &std::path::Path) -> i64 {
     read.expect("read").0.map_or(0, |profile| profile.total(1))
 }
 
-/// Spins until `is_so`.
 #[track_caller]
 fn spin_until(is_so: impl Fn() -> bool) {
     let patience = Instant::now();

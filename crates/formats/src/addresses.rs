@@ -129,7 +129,6 @@ impl AddressSamples {
         }
     }
 
-    /// Returns whether `address` has a name.
     pub(crate) fn is_named(&self, address: u64) -> bool {
         self.symbols.contains_key(&address)
     }
@@ -164,7 +163,6 @@ impl AddressSamples {
     }
 }
 
-/// Returns the mapping for a module.
 pub(crate) fn mapping(module: &MappedModule, assembly: &mut Assembly) -> MappingId {
     let MappedModule { start, limit, offset, path, .. } = module;
     assembly.builder.file_mapping(*start..*limit, *offset, path, "")

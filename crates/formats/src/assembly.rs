@@ -100,13 +100,11 @@ impl Assembly {
         self.columns.len() - 1
     }
 
-    /// Returns the column of this kind, if there is one.
     pub(crate) fn find_column(&self, kind: &str) -> Option<usize> {
         let kind = self.builder.profile().strings().find(kind)?;
         self.columns.iter().position(|column| column.kind == kind)
     }
 
-    /// Returns how many columns there are.
     pub(crate) fn column_count(&self) -> usize {
         self.columns.len()
     }
@@ -190,12 +188,10 @@ impl Assembly {
         row
     }
 
-    /// Returns how many rows there are.
     pub(crate) fn row_count(&self) -> usize {
         self.keys.len()
     }
 
-    /// Adds to one value of a row.
     pub(crate) fn add(&mut self, row: u32, column: usize, value: i64) {
         let (values, row) = (&mut self.columns[column].values, row as usize);
         if values.len() <= row {
@@ -207,7 +203,6 @@ impl Assembly {
         values[row] = values[row].saturating_add(value);
     }
 
-    /// Drops a column.
     pub(crate) fn drop_column(&mut self, column: usize) {
         self.columns.remove(column);
         self.column_index =
@@ -215,7 +210,6 @@ impl Assembly {
         self.value_type -= usize::from(self.value_type > column);
     }
 
-    /// Renames the values of a column.
     pub(crate) fn rename(&mut self, column: usize, kind: &str) {
         self.columns[column].kind = self.builder.string(kind);
     }
@@ -245,7 +239,6 @@ impl Assembly {
         self.value_type = column;
     }
 
-    /// Makes every event count 1 of `column`.
     pub(crate) fn events_count_samples(&mut self, column: usize) {
         self.value_type = column;
         self.timeline.count_events();

@@ -30,12 +30,11 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
 
 /// Reads bpftrace's maps.
 pub(crate) fn read(input: Input<'_>, _options: &FormatOptions, notes: &mut Notes) -> Result<Profile> {
-    let budget = &input.budget().clone();
-    let mut reader = MapReader::new(budget);
-    let mut lines = input.lines();
-    while let Some(line) = lines.next()? {
+    let mut reader = MapReader::new(input.budget());
+    input.each_line(|line| {
         reader.line(line);
-    }
+        Ok(())
+    })?;
     reader.finish(notes)
 }
 

@@ -3,7 +3,7 @@
 use flamelet_profile::{ErrorKind, LabelSetId, Profile, Result};
 
 use crate::assembly::Assembly;
-use crate::input::Input;
+use crate::input::{Input, LineResult};
 use crate::number::{decimal, words};
 use crate::{Error, FormatOptions, Notes};
 
@@ -22,15 +22,9 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
 
 /// Reads cachegrind's output file.
 pub(crate) fn read(input: Input<'_>, _options: &FormatOptions, _notes: &mut Notes) -> Result<Profile> {
-    let budget = &input.budget().clone();
-    let assembly = Assembly::new(false, budget);
+    let assembly = Assembly::new(false, input.budget());
     let mut parser = Parser { assembly, file: String::new(), function: String::new() };
-    let mut lines = input.lines();
-    while let Some(line) = lines.next()? {
-        if let Err(what) = parser.line(line.trim_ascii()) {
-            return Err(lines.corrupt(what));
-        }
-    }
+    input.each_line(|line| parser.line(line.trim_ascii()))?;
     parser.finish()
 }
 
@@ -41,7 +35,7 @@ struct Parser {
 }
 
 impl Parser {
-    fn line(&mut self, line: &[u8]) -> std::result::Result<(), &'static str> {
+    fn line(&mut self, line: &[u8]) -> LineResult {
         let text = |bytes: &[u8]| match bytes {
             b"???" => String::new(),
             known => String::from_utf8_lossy(known).into_owned(),
@@ -56,7 +50,7 @@ impl Parser {
         Ok(())
     }
 
-    fn header(&mut self, line: &[u8]) -> std::result::Result<(), &'static str> {
+    fn header(&mut self, line: &[u8]) -> LineResult {
         let colon = memchr::memchr(b':', line).ok_or("neither a cost nor a name")?;
         let value = line[colon + 1..].trim_ascii();
         match &line[..colon] {
@@ -77,7 +71,7 @@ impl Parser {
         Ok(())
     }
 
-    fn cost_line(&mut self, line: &[u8]) -> std::result::Result<(), &'static str> {
+    fn cost_line(&mut self, line: &[u8]) -> LineResult {
         let mut words = words(line);
         let at = words.next().and_then(decimal).ok_or("a bad line number")?;
         let location = self.assembly.frame(&self.function, &self.file, i64::try_from(at).unwrap_or(0));

@@ -3,8 +3,6 @@
 mod heap;
 mod nested;
 
-use std::io::Write;
-
 use flamelet_profile::budget::hash_entry;
 use flamelet_profile::{Budget, ErrorKind, LabelSetId, LocationId, Profile, Result};
 use rustc_hash::FxHashMap as HashMap;
@@ -13,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::assembly::Assembly;
 use crate::frames::{FrameTable, nanos_per, value_type};
 use crate::input::Input;
+use crate::output::Output;
 use crate::{Error, FormatOptions, Notes, json};
 
 #[derive(Deserialize)]
@@ -382,12 +381,7 @@ struct OutFile {
 }
 
 /// Writes one value as a `.cpuprofile`. Without times, samples are placed one after another.
-pub(crate) fn write(
-    profile: &Profile,
-    out: &mut dyn Write,
-    options: &FormatOptions,
-    notes: &mut Notes,
-) -> Result<()> {
+pub(crate) fn write(profile: &Profile, Output { out, options, notes }: Output<'_>) -> Result<()> {
     let index = options.sample_index(profile)?;
     notes.dropped_values(profile, index);
     notes.dropped_places(profile, "addresses and modules");
@@ -420,7 +414,7 @@ pub(crate) fn write(
             }
         }
     }
-    serde_json::to_writer(out, &writer.finish()).map_err(|error| Error::new(ErrorKind::Io, error.to_string()))
+    json::write(out, &writer.finish())
 }
 
 struct TreeWriter<'a> {

@@ -1,20 +1,13 @@
 //! A table for spreadsheets and data frames: one line per sample, with its stack as folded text, its labels and its
 //! values.
 
-use std::io::Write;
-
 use flamelet_profile::{Label, Profile, Result};
 
 use crate::frames::{FrameTable, value_type};
-use crate::{FormatOptions, Notes};
+use crate::output::Output;
 
 /// Writes a table. Its first line names the columns: `stack`, one per label key, one per value.
-pub(crate) fn write(
-    profile: &Profile,
-    out: &mut dyn Write,
-    _options: &FormatOptions,
-    notes: &mut Notes,
-) -> Result<()> {
+pub(crate) fn write(profile: &Profile, Output { out, notes, .. }: Output<'_>) -> Result<()> {
     notes.dropped_places(profile, "lines, files and addresses");
     notes.dropped_timeline(profile);
     notes.dropped_comments(profile);

@@ -5,13 +5,13 @@
 //! for.
 
 use std::fmt;
-use std::io::Write;
 use std::str::FromStr;
 
 use flamelet_profile::{Error, ErrorKind, Profile, Result};
 
 use crate::input::Input;
 use crate::json::Keys;
+use crate::output::Output;
 use crate::{
     FormatOptions, Notes, bpftrace, cachegrind, callgrind, cpuprofile, csv, dhat, dtrace, firefox, folded,
     heaptrack, jemalloc, jfr, legacy, mac_sample, massif, native, otlp, perf_data, perf_script, speedscope,
@@ -43,7 +43,7 @@ pub(crate) enum Recognition {
 use Recognition::{Bytes, Json, MaybeCut};
 
 type ReadFn = fn(Input<'_>, &FormatOptions, &mut Notes) -> Result<Profile>;
-type WriteFn = fn(&Profile, &mut dyn Write, &FormatOptions, &mut Notes) -> Result<()>;
+type WriteFn = fn(&Profile, Output<'_>) -> Result<()>;
 
 impl FormatEntry {
     const EMPTY: Self = Self {

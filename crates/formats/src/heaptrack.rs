@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap as HashMap;
 
 use crate::assembly::Assembly;
 use crate::heap::add_go_columns;
-use crate::input::Input;
+use crate::input::{Input, LineResult};
 use crate::number::{hex, words};
 use crate::{Error, FormatOptions, Notes};
 
@@ -38,18 +38,10 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
 
 /// Reads heaptrack's data.
 pub(crate) fn read(input: Input<'_>, _options: &FormatOptions, notes: &mut Notes) -> Result<Profile> {
-    let budget = &input.budget().clone();
-    let mut reader = EventReader::new(budget);
-    let mut lines = input.lines();
-    while let Some(line) = lines.next()? {
-        if let Err(what) = reader.line(line) {
-            return Err(lines.corrupt(what));
-        }
-    }
+    let mut reader = EventReader::new(input.budget());
+    input.each_line(|line| reader.line(line))?;
     reader.finish(notes)
 }
-
-type LineResult = std::result::Result<(), &'static str>;
 
 /// A frame from a `t` line: an address (raw) or the number of an `i` line, and the frame that called it.
 struct TraceLine {

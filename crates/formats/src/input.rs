@@ -136,9 +136,19 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Returns the lines of the file.
     pub(crate) fn lines(self) -> Lines<'a> {
         Lines { input: self, buffer: Vec::new(), start: 0, end: 0, number: 0, ended: false }
+    }
+
+    /// Calls `each` with every line, without its ending. What it finds wrong becomes an error with the number of the line.
+    pub(crate) fn each_line(self, mut each: impl FnMut(&[u8]) -> LineResult) -> Result<()> {
+        let mut lines = self.lines();
+        while let Some(line) = lines.next()? {
+            if let Err(what) = each(line) {
+                return Err(lines.corrupt(what));
+            }
+        }
+        Ok(())
     }
 
     /// Converts an I/O error; when the budget has run out, that is the error.
@@ -146,6 +156,9 @@ impl<'a> Input<'a> {
         self.budget.check().err().unwrap_or_else(|| damaged(error))
     }
 }
+
+/// What a reader says about a line: what is wrong with it, if anything.
+pub(crate) type LineResult = std::result::Result<(), &'static str>;
 
 /// A file in memory, which is charged as long as it exists.
 pub(crate) struct Slurped {

@@ -22,7 +22,7 @@ use flamelet_profile::{Budget, Error, ErrorKind, Profile, Result, allocation_fra
 use crate::addresses::{AddressSamples, parse_module};
 use crate::assembly::Assembly;
 use crate::heap::{add_go_columns, unbias};
-use crate::input::Input;
+use crate::input::{Input, LineResult};
 use crate::number::{decimal, prefixed_hex, words};
 use crate::{FormatOptions, Notes};
 
@@ -35,14 +35,8 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
 
 /// Reads a jemalloc dump.
 pub(crate) fn read(input: Input<'_>, _options: &FormatOptions, notes: &mut Notes) -> Result<Profile> {
-    let budget = &input.budget().clone();
-    let mut reader = DumpReader::new(budget);
-    let mut lines = input.lines();
-    while let Some(line) = lines.next()? {
-        if let Err(what) = reader.line(line.trim_ascii()) {
-            return Err(lines.corrupt(what));
-        }
-    }
+    let mut reader = DumpReader::new(input.budget());
+    input.each_line(|line| reader.line(line.trim_ascii()))?;
     reader.finish(notes)
 }
 
@@ -77,7 +71,7 @@ impl DumpReader {
         }
     }
 
-    fn line(&mut self, line: &[u8]) -> std::result::Result<(), &'static str> {
+    fn line(&mut self, line: &[u8]) -> LineResult {
         if self.rate.is_none() {
             let rate = line.strip_prefix(START).and_then(decimal).ok_or("no `heap_v2/RATE`")?;
             self.rate = Some(i64::try_from(rate).unwrap_or(i64::MAX));
@@ -109,7 +103,7 @@ impl DumpReader {
     }
 
     /// Takes `*: 13: 6688 [40: 20480]` or `3: …`; the lines above the first stack are totals.
-    fn thread_line(&mut self, line: &[u8]) -> std::result::Result<(), &'static str> {
+    fn thread_line(&mut self, line: &[u8]) -> LineResult {
         let colon = memchr::memchr(b':', line).ok_or("no colon after the thread")?;
         let counts = parse_counts(&line[colon + 1..]).ok_or("bad counts")?;
         if !self.in_stack {

@@ -2,10 +2,12 @@
 
 mod metered;
 
+use std::io;
+
 use flamelet_profile::{Budget, Error, ErrorKind, Result};
 use metered::Metered;
 use serde::de::{DeserializeOwned, DeserializeSeed};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// The most keys that are looked at; files of known formats have a few dozen.
 const MAX_KEYS: usize = 4096;
@@ -142,6 +144,10 @@ pub(crate) fn parse<T: DeserializeOwned>(text: &[u8], what: &str, budget: &Budge
     let mut from = serde_json::Deserializer::from_slice(without_mark(text));
     let parsed = parse_seed(std::marker::PhantomData, &mut from, budget);
     parsed.and_then(|parsed| from.end().map(|()| parsed)).map_err(|error| explain(&error, what, budget))
+}
+
+pub(crate) fn write(out: &mut dyn io::Write, value: &impl Serialize) -> Result<()> {
+    serde_json::to_writer(out, value).map_err(|error| Error::new(ErrorKind::Io, error.to_string()))
 }
 
 /// Parses a value with `seed`, charged to `budget`.

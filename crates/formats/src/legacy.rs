@@ -20,7 +20,7 @@ use flamelet_profile::{ErrorKind, Profile, Result};
 
 use crate::addresses::{AddressSamples, parse_module};
 use crate::assembly::Assembly;
-use crate::input::Input;
+use crate::input::{Input, LineResult};
 use crate::number::{prefixed_hex, words};
 use crate::{Error, FormatOptions, Notes};
 
@@ -80,16 +80,10 @@ pub(crate) fn read(input: Input<'_>, _options: &FormatOptions, notes: &mut Notes
         ProfileKind::Java => Box::new(java::Java::default()),
         ProfileKind::Count | ProfileKind::Cpu => Box::new(count::Count::default()),
     };
-    let mut lines = input.lines();
-    while let Some(line) = lines.next()? {
+    input.each_line(|line| {
         let line = line.trim_ascii();
-        if text.module_line(line) {
-            continue;
-        }
-        if let Err(what) = reader.line(line, &mut text) {
-            return Err(lines.corrupt(what));
-        }
-    }
+        if text.module_line(line) { Ok(()) } else { reader.line(line, &mut text) }
+    })?;
     reader.finish(&mut text, notes)?;
     let TextProfile { mut assembly, samples, .. } = text;
     samples.finish(&mut assembly);
@@ -122,7 +116,7 @@ impl TextProfile {
 /// A reader for one of the text formats.
 trait LineReader {
     /// Takes a trimmed line; an error says what is wrong with it.
-    fn line(&mut self, line: &[u8], text: &mut TextProfile) -> std::result::Result<(), &'static str>;
+    fn line(&mut self, line: &[u8], text: &mut TextProfile) -> LineResult;
 
     /// Called at the end of the file, before modules are matched.
     fn finish(&mut self, text: &mut TextProfile, notes: &mut Notes) -> Result<()>;

@@ -48,6 +48,7 @@ mod native;
 mod notes;
 mod number;
 mod otlp;
+mod output;
 mod perf_data;
 mod perf_script;
 mod speedscope;
@@ -68,6 +69,7 @@ pub use format::Format;
 use input::Input;
 use notes::Notes;
 pub use otlp::{OtlpResource, read_otlp};
+use output::Output;
 
 /// Options for reading and writing.
 #[derive(Clone, Debug)]
@@ -160,7 +162,7 @@ pub fn write(
         let message = format!("{} can be read but not written", format.title());
         return Err(Error::new(ErrorKind::Incompatible, message));
     };
-    write(profile, &mut out, options, &mut notes)?;
+    write(profile, Output { out: &mut out, options, notes: &mut notes })?;
     io::Write::flush(&mut out)?;
     Ok(notes.into_vec())
 }

@@ -15,11 +15,11 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
 
 /// Reads the report.
 pub(crate) fn read(input: Input<'_>, _options: &FormatOptions, _notes: &mut Notes) -> Result<Profile> {
-    let mut reader = CallTreeReader::new(&input.budget().clone());
-    let mut lines = input.lines();
-    while let Some(line) = lines.next()? {
+    let mut reader = CallTreeReader::new(input.budget());
+    input.each_line(|line| {
         reader.line(line);
-    }
+        Ok(())
+    })?;
     reader.finish()
 }
 

@@ -8,7 +8,7 @@ use flamelet_profile::budget::ALLOCATION;
 use flamelet_profile::{Budget, ErrorKind, LabelSetId, LocationId, Profile, Result, ThreadId};
 
 use crate::assembly::Assembly;
-use crate::input::Input;
+use crate::input::{Input, LineResult};
 use crate::number::{decimal, signed};
 use crate::{Error, FormatOptions, Notes, valgrind};
 
@@ -20,14 +20,8 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
 
 /// Reads massif's output file.
 pub(crate) fn read(input: Input<'_>, options: &FormatOptions, notes: &mut Notes) -> Result<Profile> {
-    let budget = &input.budget().clone();
-    let mut reader = SnapshotReader::new(budget);
-    let mut lines = input.lines();
-    while let Some(line) = lines.next()? {
-        if let Err(what) = reader.line(line) {
-            return Err(lines.corrupt(what));
-        }
-    }
+    let mut reader = SnapshotReader::new(input.budget());
+    input.each_line(|line| reader.line(line))?;
     reader.finish(options.timeline, notes)
 }
 
@@ -63,7 +57,7 @@ impl SnapshotReader {
         Self { budget, comments: Vec::new(), time_unit: String::new(), snapshots: Vec::new(), open: None }
     }
 
-    fn line(&mut self, line: &[u8]) -> std::result::Result<(), &'static str> {
+    fn line(&mut self, line: &[u8]) -> LineResult {
         let trimmed = line.trim_ascii();
         if trimmed.is_empty() || trimmed[0] == b'#' || trimmed.starts_with(b"==") {
             return Ok(());
@@ -176,7 +170,7 @@ impl Snapshot {
         }
     }
 
-    fn line(&mut self, line: &[u8], budget: &Budget) -> std::result::Result<(), &'static str> {
+    fn line(&mut self, line: &[u8], budget: &Budget) -> LineResult {
         let trimmed = line.trim_ascii();
         let number = |digits: &[u8]| signed(digits).ok_or("a bad number");
         if let Some(digits) = trimmed.strip_prefix(b"time=") {

@@ -1,10 +1,9 @@
 //! pprof's protobuf, which `flamelet_profile` reads and writes.
 
-use std::io::Write;
-
 use flamelet_profile::{Profile, Result, pprof};
 
 use crate::input::{Input, is_binary};
+use crate::output::Output;
 use crate::{FormatOptions, Notes};
 
 /// Returns whether `head` starts like a pprof message.
@@ -20,11 +19,6 @@ pub(crate) fn read(input: Input<'_>, _options: &FormatOptions, _notes: &mut Note
 }
 
 /// Writes a compressed pprof message.
-pub(crate) fn write(
-    profile: &Profile,
-    out: &mut dyn Write,
-    _options: &FormatOptions,
-    _notes: &mut Notes,
-) -> Result<()> {
+pub(crate) fn write(profile: &Profile, Output { out, .. }: Output<'_>) -> Result<()> {
     pprof::write_gzip(profile, out)
 }

@@ -10,14 +10,13 @@ mod proto;
 mod read;
 mod write;
 
-use std::io::Write;
-
-use flamelet_profile::{Budget, ErrorKind, Profile, Result};
+use flamelet_profile::{Budget, Profile, Result};
 
 pub use read::OtlpResource;
 
 use crate::input::Input;
-use crate::{Error, FormatOptions, Notes, json};
+use crate::output::Output;
+use crate::{FormatOptions, Notes, json};
 
 /// Returns whether `bytes` are OTLP protobuf: only the two fields of `ProfilesData`, the second of which looks like a
 /// dictionary. pprof's message has more fields, and its second is a sample.
@@ -58,23 +57,12 @@ pub fn read_otlp(bytes: &[u8], is_json: bool, options: &FormatOptions) -> Result
 }
 
 /// Writes protobuf.
-pub(crate) fn write(
-    profile: &Profile,
-    out: &mut dyn Write,
-    _options: &FormatOptions,
-    notes: &mut Notes,
-) -> Result<()> {
+pub(crate) fn write(profile: &Profile, Output { out, notes, .. }: Output<'_>) -> Result<()> {
     out.write_all(&proto::encode(&write::from_profile(profile, notes)))?;
     Ok(())
 }
 
 /// Writes JSON.
-pub(crate) fn write_json(
-    profile: &Profile,
-    out: &mut dyn Write,
-    _options: &FormatOptions,
-    notes: &mut Notes,
-) -> Result<()> {
-    serde_json::to_writer(out, &write::from_profile(profile, notes))
-        .map_err(|error| Error::new(ErrorKind::Io, error.to_string()))
+pub(crate) fn write_json(profile: &Profile, Output { out, notes, .. }: Output<'_>) -> Result<()> {
+    json::write(out, &write::from_profile(profile, notes))
 }

@@ -21,24 +21,27 @@ use crate::{Error, FormatOptions, Notes};
 
 /// Reads the text of `perf script`.
 pub(crate) fn read(input: Input<'_>, options: &FormatOptions, notes: &mut Notes) -> Result<Profile> {
-    let mut reader = ScriptReader::new(options, &input.budget().clone());
-    let mut lines = input.lines();
-    while let Some(line) = lines.next()? {
+    let mut reader = ScriptReader::new(options, input.budget());
+    input.each_line(|line| {
         reader.line(line);
-    }
+        Ok(())
+    })?;
     reader.finish(notes)
 }
 
 /// Returns whether `head` looks like the text of `perf script`: a header of a sample, and a frame or an event.
 pub(crate) fn recognise(head: &[u8]) -> bool {
     let mut lines = head.split(|&byte| byte == b'\n').take(400).filter(|line| !line.starts_with(b"#"));
-    let mut was_header = false;
+    let (mut was_header, mut is_certain) = (false, false);
     lines.any(|line| {
-        if was_header && (is_frame(line) || is_bare_frame(line)) {
+        if was_header && is_frame(line) || is_certain && is_bare_frame(line) {
             return true;
         }
         let header = parse_header(line);
-        was_header = header.is_some();
+        is_certain = header.as_ref().is_some_and(|it| it.time.is_some() || !it.event.is_empty());
+        // Other text has words and numbers too: logs of strace, tables.
+        let is_plain = |it: &SampleHeader<'_>| it.rest.is_empty() && decimal(it.comm).is_none();
+        was_header = is_certain || header.as_ref().is_some_and(is_plain);
         header.is_some_and(|header| header.time.is_some() && !header.event.is_empty())
     })
 }
@@ -388,7 +391,7 @@ fn split_source(line: &[u8]) -> Option<(&[u8], i64)> {
 }
 
 /// Returns an event's name without its modifiers: `cycles` for `cycles:u`, `cpu-clock` for `cpu-clock:pppH`.
-fn plain_event(name: &[u8]) -> &[u8] {
+pub(crate) fn plain_event(name: &[u8]) -> &[u8] {
     match memchr::memrchr(b':', name) {
         Some(at) if name[at + 1..].iter().all(|byte| b"ukhpPHGIDSWe".contains(byte)) => &name[..at],
         _ => name,
@@ -453,6 +456,16 @@ mod tests {
         assert!(recognise(text.as_bytes()));
         let (stack, odd_lines) = stack_of(text);
         assert_eq!((stack, odd_lines), (vec![vec!["b :0".into()], vec!["a :0".into()]], 0));
+    }
+
+    #[test]
+    fn other_text_with_numbers_is_none() {
+        let strace = "7 execve(\"/bin/ls\", [\"ls\"], 0x7ffd /* 39 vars */) = 0\n7 brk(NULL) = 0x55\n\
+                      7 access(\"/etc/ld.so.preload\", R_OK) = -1 ENOENT (No such file or directory)\n";
+        let table = " 12 3 foo\n 13 4 bar\n 14 5\n 15 6\n";
+        assert!(![strace, table].iter().any(|text| recognise(text.as_bytes())));
+        assert!(recognise(b"node 12 cycles:u: \n\t 10 a+0x1 (/m)\n"));
+        assert!(recognise(b"node 12 [001]\n\t 10 a+0x1 (/m)\n"));
     }
 
     #[test]

@@ -3,8 +3,6 @@
 //! A file holds several profiles, usually one per thread. Each becomes a thread; profiles in different units become
 //! different kinds of values.
 
-use std::io::Write;
-
 use flamelet_profile::{ErrorKind, LocationId, Profile, Result};
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +10,7 @@ use crate::assembly::{Assembly, ThreadRef};
 use crate::frames::{FrameTable, nanos_per, value_type};
 use crate::input::Input;
 use crate::number::to_count;
+use crate::output::Output;
 use crate::{Error, FormatOptions, Notes, json};
 
 /// How many frames are compared per step of work.
@@ -291,12 +290,7 @@ impl OutProfile {
 }
 
 /// Writes one value as a speedscope file: one profile per thread if times are known, otherwise one profile.
-pub(crate) fn write(
-    profile: &Profile,
-    out: &mut dyn Write,
-    options: &FormatOptions,
-    notes: &mut Notes,
-) -> Result<()> {
+pub(crate) fn write(profile: &Profile, Output { out, options, notes }: Output<'_>) -> Result<()> {
     let index = options.sample_index(profile)?;
     notes.dropped_values(profile, index);
     notes.dropped_places(profile, "addresses and modules");
@@ -307,7 +301,9 @@ pub(crate) fn write(
         Some(timeline) if !timeline.events.is_empty() => {
             let nanos = nanos_per(unit);
             if nanos.is_none() {
-                notes.push("times are dropped: the axis of the format is the value, which is no time".into());
+                notes.push(
+                    "times are dropped: the axis of the format is the value, which is not a time".into(),
+                );
             }
             notes.dropped_labels_but_threads(profile);
             by_thread(profile, &mut table, index, unit, nanos)
@@ -328,7 +324,7 @@ pub(crate) fn write(
     let shared = OutShared { frames: frames.collect() };
     let name = value_type(profile, index).0;
     let file = OutFile { schema: SCHEMA, exporter: "flamelet", name, active: 0, profiles, shared };
-    serde_json::to_writer(out, &file).map_err(|error| Error::new(ErrorKind::Io, error.to_string()))
+    json::write(out, &file)
 }
 
 fn speedscope_unit(unit: &str, notes: &mut Notes) -> &'static str {

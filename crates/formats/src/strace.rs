@@ -37,11 +37,11 @@ fn is_unfinished(line: &[u8]) -> bool {
 
 /// Reads an strace log.
 pub(crate) fn read(input: Input<'_>, options: &FormatOptions, notes: &mut Notes) -> Result<Profile> {
-    let mut reader = LogReader::new(options, &input.budget().clone());
-    let mut lines = input.lines();
-    while let Some(line) = lines.next()? {
+    let mut reader = LogReader::new(options, input.budget());
+    input.each_line(|line| {
         reader.line(line);
-    }
+        Ok(())
+    })?;
     reader.finish(notes)
 }
 
@@ -62,7 +62,8 @@ enum What<'a> {
 }
 
 fn parse(line: &[u8]) -> Option<Parsed<'_>> {
-    let (pid, rest) = split_pid(line)?;
+    // Times of `-r` are indented.
+    let (pid, rest) = split_pid(line.trim_ascii_start())?;
     let (time, rest) = split_time(rest);
     let what = if rest.starts_with(b"--- ") || rest.starts_with(b"+++ ") {
         What::Other
@@ -94,7 +95,7 @@ fn split_pid(line: &[u8]) -> Option<(u64, &[u8])> {
     }
 }
 
-/// Splits `1794711191.748771 rest` or `12:34:56.789 rest`.
+/// Splits `1794711191.748771 rest` or `12:34:56.789 rest`. The time since the line before (`-r`) is left out.
 fn split_time(line: &[u8]) -> (Option<u64>, &[u8]) {
     let end = line.iter().position(|&byte| byte == b' ').unwrap_or(line.len());
     let word = &line[..end];
@@ -109,8 +110,11 @@ fn split_time(line: &[u8]) -> (Option<u64>, &[u8]) {
             .checked_mul(1_000_000_000)?
             .checked_add(nanos)
     };
-    match seconds(word).or_else(clock) {
-        Some(time) => (Some(time), line[end..].trim_ascii_start()),
+    /// Seconds since 1970 are more than this, in nanoseconds, since 2001.
+    const EPOCH: u64 = 1_000_000_000_000_000_000;
+    let time = seconds(word).map(|time| Some(time).filter(|&time| time >= EPOCH));
+    match time.or_else(|| clock().map(Some)) {
+        Some(time) => (time, line[end..].trim_ascii_start()),
         None => (None, line),
     }
 }
@@ -311,6 +315,15 @@ mod tests {
         assert_eq!((pid, time, name), (7834, Some(1_794_711_191_748_771_000), &b"write"[..]));
         assert!(rest.starts_with(b"-1 EPIPE"));
         assert_eq!(duration(rest), Some(413_000));
+    }
+
+    #[test]
+    fn times_of_every_kind() {
+        let time = |line: &str| parse(line.as_bytes()).map(|parsed| (parsed.pid, parsed.time));
+        assert_eq!(time("     0.000270 brk(NULL) = 0x5592"), Some((0, None)));
+        assert_eq!(time("1047       0.000255 brk(NULL) = 0x5563"), Some((1047, None)));
+        assert_eq!(time("7 00:00:01.5 brk(NULL) = 0x5563"), Some((7, Some(1_500_000_000))));
+        assert_eq!(time("[pid  7] 1794711191.5 brk(NULL) = 0"), Some((7, Some(1_794_711_191_500_000_000))));
     }
 
     #[test]

@@ -21,6 +21,7 @@ use crate::assembly::Assembly;
 use crate::cpuprofile::{Chunk, Chunked, Columns, note_missing};
 use crate::frames::{FrameTable, events_by_thread, nanos_per, value_type};
 use crate::input::Input;
+use crate::output::Output;
 use crate::{Error, FormatOptions, Notes, json};
 
 /// One event of the file, with only the fields that are needed.
@@ -485,12 +486,7 @@ impl<'a> Nesting<'a> {
 }
 
 /// Writes the timeline as spans: frames that consecutive samples of a thread share stay open.
-pub(crate) fn write(
-    profile: &Profile,
-    out: &mut dyn Write,
-    options: &FormatOptions,
-    notes: &mut Notes,
-) -> Result<()> {
+pub(crate) fn write(profile: &Profile, Output { out, options, notes }: Output<'_>) -> Result<()> {
     let Some(timeline) = profile.timeline.as_ref().filter(|timeline| !timeline.events.is_empty()) else {
         let message =
             "a trace needs times, which this profile does not have; use speedscope or cpuprofile instead";

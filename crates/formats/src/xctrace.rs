@@ -37,7 +37,6 @@ pub(crate) fn read(input: Input<'_>, options: &FormatOptions, notes: &mut Notes)
     reader.finish(notes)
 }
 
-/// An open element.
 struct OpenElement {
     name: String,
     id: Option<u64>,

@@ -2,39 +2,14 @@
 
 mod support;
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use flamelet_formats::{ErrorKind, Format, FormatOptions, Limits, read, write};
-use flamelet_test_support::Random;
+use flamelet_test_support::{CountingAllocator, Random, most_allocated};
 use support::open;
 
-/// Counts allocations, to check that a damaged length is not trusted.
-struct Counting;
-
-static LIVE: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-
-#[allow(unsafe_code, reason = "an allocator cannot be written without")]
-// SAFETY: every call is passed on unchanged to the system's allocator; only numbers are kept in addition.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let live = LIVE.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        PEAK.fetch_max(live, Ordering::Relaxed);
-        // SAFETY: the caller's promises are those of the system's allocator.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promises are those of the system's allocator.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// More than any of the small files here can need, window buffers of decoders included.
 const MAX_MEMORY: usize = 64 << 20;
@@ -80,10 +55,7 @@ fn check(name: &str, format: Format, bytes: &[u8]) {
         let mut options = FormatOptions::default();
         options.format = forced;
         options.limits = Limits::of_memory(16 << 20);
-        let before = LIVE.load(Ordering::Relaxed);
-        PEAK.store(before, Ordering::Relaxed);
-        let result = read(bytes, &options);
-        let used = PEAK.load(Ordering::Relaxed).saturating_sub(before);
+        let (result, used) = most_allocated(|| read(bytes, &options));
         assert!(used < MAX_MEMORY, "{name}: {used} bytes of memory for a file of {}", bytes.len());
         if let Err(error) = result {
             let message = error.to_string();
@@ -187,10 +159,8 @@ fn deep_trees() {
     for (format, file) in files {
         let mut options = FormatOptions::default();
         options.limits = Limits::of_memory(4 << 20);
-        let before = LIVE.load(Ordering::Relaxed);
-        PEAK.store(before, Ordering::Relaxed);
-        let error = read(file.as_bytes(), &options).expect_err("more than is allowed");
-        let used = PEAK.load(Ordering::Relaxed).saturating_sub(before);
+        let (result, used) = most_allocated(|| read(file.as_bytes(), &options));
+        let error = result.expect_err("more than is allowed");
         assert_eq!(error.kind(), ErrorKind::OutOfMemory, "{format}: {error}");
         assert!(used < 32 << 20, "{format}: {used} bytes of memory for a file of {}", file.len());
         options.limits = Limits::of_memory(2 << 30);

@@ -139,6 +139,10 @@ fn save_while_running(capture: &Capture) {
 
 /// Replaces the file as a whole: a kill in the middle leaves the previous one.
 fn replace(file: &Path, profile: &Profile) -> io::Result<()> {
+    // The recording may be over, and its folder made again by somebody else.
+    if !file.parent().is_some_and(place::is_trusted) {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
     let part = file.with_extension("part");
     // Left by a kill in the middle of an earlier image of this process.
     let _ = std::fs::remove_file(&part);

@@ -17,6 +17,13 @@
 //! A stack is the node of its leaf; its caller is the node's parent, and so on to a parent of [`ROOT`] (whole) or
 //! [`TRUNCATED`]. An address carries the number of its era in its upper bits ([`address_parts`]). Where allocations
 //! are sampled, one more node below the leaf gives the size ([`SIZE_NODE`]).
+//!
+//! # Lanes
+//!
+//! Threads that count in the same words slow each other down, so the first threads have lanes of their own: nodes that
+//! no other thread counts allocations in, without atomic additions. A stack of two threads then has two nodes, which the
+//! reader adds up. Other threads share lane 0. What a thread frees of another lane is counted in a node of its own, to
+//! which [`Node::elsewhere`] points.
 
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
 
@@ -68,6 +75,11 @@ pub const SIZE_NODE: u64 = 1 << 63;
 /// place.
 pub const ADDRESS_BITS: u32 = 48;
 
+/// The bits of a node's number; in [`Node::parent`] the number of the lane is above them.
+pub const NUMBER_BITS: u32 = 27;
+/// The number of lanes.
+pub const LANES: usize = 1 << (u32::BITS - NUMBER_BITS);
+
 /// Returns the address of a frame, and the number of the era in which to look it up.
 pub fn address_parts(address: u64) -> (u64, u32) {
     (address & ((1 << ADDRESS_BITS) - 1), ((address & !SIZE_NODE) >> ADDRESS_BITS) as u32)
@@ -90,16 +102,25 @@ pub struct Header {
     /// Allocations that were not recorded: made by a signal handler inside the library, or before recording could
     /// start.
     pub missed: AtomicU64,
-    /// Keeps what all threads write apart from what they read.
-    pub gap: [AtomicU64; 2],
-    /// Bytes alive. Where allocations are sampled, a block counts for at least the mean.
-    pub live: AtomicI64,
-    /// The highest that `live` was.
+    /// The highest that the bytes alive were, of all lanes together.
     pub peak: AtomicI64,
     /// Changes whenever there is a new peak.
     pub peak_turn: AtomicU32,
     /// Fills the word.
     pub unused: AtomicU32,
+    /// The bytes alive.
+    pub lanes: [Lane; LANES],
+}
+
+/// What the threads of a lane have allocated and not freed; negative in lanes that free what others allocate. One
+/// cache line.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+pub struct Lane {
+    /// Bytes. Where allocations are sampled, a block counts for at least the mean.
+    pub live: AtomicI64,
+    /// The same when the peak was last looked at.
+    pub looked_at: AtomicI64,
 }
 
 /// A frame, and what was allocated by the stack that ends in it. One cache line.
@@ -108,10 +129,10 @@ pub struct Header {
 pub struct Node {
     /// See [`address_parts`].
     pub address: AtomicU64,
-    /// The caller.
+    /// The caller, and the lane: see [`NUMBER_BITS`].
     pub parent: AtomicU32,
-    /// Fills the word.
-    pub unused: AtomicU32,
+    /// The number of the node that counts what other lanes freed of this one; 0 for none.
+    pub elsewhere: AtomicU32,
     /// Calls of allocation functions.
     pub allocations: AtomicU64,
     /// The bytes that they requested.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::mem::offset_of;
 
-use crate::{FIRST_FRAME, Header, MAGIC, NODES_AT, Node, PutAside};
+use crate::{FIRST_FRAME, Header, LANES, Lane, MAGIC, NODES_AT, NUMBER_BITS, Node, PutAside};
 
 /// What a process allocated.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,28 +63,42 @@ pub fn read(bytes: &[u8]) -> Result<AllocationCounts, DamagedError> {
     }
     let there = bytes.get(NODES_AT..).unwrap_or_default();
     let told = usize::try_from(header(offset_of!(Header, nodes))?).unwrap_or(usize::MAX);
-    let peak_turn = header(offset_of!(Header, peak_turn))? as u32;
-    let nodes = there.chunks_exact(size_of::<Node>()).take(told).enumerate();
-    let rows = nodes.map(|(number, bytes)| row(number, bytes, peak_turn)).collect();
+    let lanes = (0..LANES).map(|lane| offset_of!(Header, lanes) + lane * size_of::<Lane>());
+    let live = lanes.filter_map(|lane| word(bytes, lane + offset_of!(Lane, live))).fold(0, u64::wrapping_add);
+    let peak = header(offset_of!(Header, peak))? as i64;
+    // A thread does not look at the peak each time, so there may be a new one.
+    let is_peak_now = live as i64 > peak;
+    let peak_turn = (!is_peak_now).then_some(header(offset_of!(Header, peak_turn))? as u32);
+    let nodes: Vec<&[u8]> = there.chunks_exact(size_of::<Node>()).take(told).collect();
+    let rows = (0..nodes.len()).map(|number| row(number, &nodes, peak_turn)).collect();
     Ok(AllocationCounts {
         pid: header(offset_of!(Header, pid))? as u32,
         started_nanos: header(offset_of!(Header, started_nanos))? as i64,
         mean: header(offset_of!(Header, mean))?,
         missed: header(offset_of!(Header, missed))?,
-        peak: header(offset_of!(Header, peak))?,
+        peak: peak.max(live as i64).max(0) as u64,
         rows,
     })
 }
 
-fn row(number: usize, bytes: &[u8], peak_turn: u32) -> ReadNode {
-    let get = |offset: usize| word(bytes, offset).unwrap_or(0);
+/// Returns a node. Without `peak_turn`, what is alive now is what was at the peak.
+fn row(number: usize, nodes: &[&[u8]], peak_turn: Option<u32>) -> ReadNode {
+    let get = |offset: usize| word(nodes[number], offset).unwrap_or(0);
     let half = |offset: usize| get(offset & !7) >> (8 * (offset & 7)) & 0xffff_ffff;
+    let elsewhere = match half(offset_of!(Node, elsewhere)) as usize {
+        0 => None,
+        elsewhere => nodes.get(elsewhere),
+    };
+    let sum = |offset: usize| {
+        let other = elsewhere.and_then(|bytes| word(bytes, offset)).unwrap_or(0);
+        get(offset).wrapping_add(other)
+    };
     let (allocations, allocated) = (get(offset_of!(Node, allocations)), get(offset_of!(Node, allocated)));
     // The counts are read a moment apart, so a free may be seen and its allocation not.
-    let live = allocations.saturating_sub(get(offset_of!(Node, frees)));
-    let live_bytes = allocated.saturating_sub(get(offset_of!(Node, freed)));
+    let live = allocations.saturating_sub(sum(offset_of!(Node, frees)));
+    let live_bytes = allocated.saturating_sub(sum(offset_of!(Node, freed)));
     let peak = PutAside(get(offset_of!(Node, peak)));
-    let parent = half(offset_of!(Node, parent)) as u32;
+    let parent = half(offset_of!(Node, parent)) as u32 & ((1 << NUMBER_BITS) - 1);
     // A caller is always made first, so walks to the root end, whatever the bytes are.
     let is_sound = (parent as usize) < number || number < FIRST_FRAME as usize;
     ReadNode {
@@ -95,7 +109,7 @@ fn row(number: usize, bytes: &[u8], peak_turn: u32) -> ReadNode {
         live,
         live_bytes,
         temporary: get(offset_of!(Node, temporary)),
-        peak: if peak.is_of(peak_turn) { peak.bytes() } else { live_bytes },
+        peak: if peak_turn.is_some_and(|turn| peak.is_of(turn)) { peak.bytes() } else { live_bytes },
     }
 }
 
@@ -114,6 +128,7 @@ mod tests {
         put(offset_of!(Header, nodes), nodes);
         put(offset_of!(Header, pid), 7);
         put(offset_of!(Header, peak_turn), 9);
+        put(offset_of!(Header, peak), 1000);
         for &(node, offset, value) in words {
             put(NODES_AT + 64 * node + offset, value);
         }
@@ -139,6 +154,28 @@ mod tests {
         let row = counts.rows[3];
         assert_eq!((row.live, row.live_bytes, row.peak), (3, 400, 400), "unchanged since the peak");
         assert_eq!((counts.rows[4].parent, counts.rows[4].peak, counts.rows[4].live_bytes), (3, 64, 0));
+    }
+
+    #[test]
+    fn what_other_lanes_freed_is_subtracted_and_the_peak_may_be_now() {
+        let words = [
+            (3, offset_of!(Node, parent), 4 << 32 | 2 << NUMBER_BITS | 2),
+            (3, offset_of!(Node, allocations), 5),
+            (3, offset_of!(Node, allocated), 500),
+            (3, offset_of!(Node, peak), PutAside::new(9, 64).0),
+            (4, offset_of!(Node, frees), 2),
+            (4, offset_of!(Node, freed), 100),
+        ];
+        let mut bytes = file(5, &words);
+        let row = read(&bytes).expect("whole").rows[3];
+        assert_eq!((row.parent, row.live, row.live_bytes, row.peak), (2, 3, 400, 64));
+        // Two lanes, one of which frees what the other has allocated.
+        for (lane, live) in [(1, 1101i64), (2, -100)] {
+            let at = offset_of!(Header, lanes) + lane * size_of::<Lane>() + offset_of!(Lane, live);
+            bytes[at..at + 8].copy_from_slice(&live.to_ne_bytes());
+        }
+        let counts = read(&bytes).expect("whole");
+        assert_eq!((counts.peak, counts.rows[3].peak), (1001, 400));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! opened by name when they grow, which is rare.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -31,6 +31,8 @@ pub(crate) static GROWING: Lock<()> = Lock::new(());
 /// A multiple of every page size there is.
 const FIRST_LENGTH: usize = 256 << 10;
 const LARGEST_STEP: usize = 16 << 20;
+/// A line is as long as a path, and a program has a few hundred modules.
+const LONGEST_MODULES: u64 = 16 << 20;
 
 /// Returns the header of the counts. Only while recording.
 #[inline(always)]
@@ -99,6 +101,10 @@ pub(crate) fn move_to_own() -> io::Result<()> {
     let invalid = || io::Error::from_raw_os_error(libc::EINVAL);
     let parent = name().ok_or_else(invalid)?;
     let folder = parent.parent().ok_or_else(invalid)?;
+    // The recording may be over, and its folder made again by somebody else.
+    if !place::is_trusted(folder) {
+        return Err(invalid());
+    }
     let (name, counts) = create_files(folder)?;
     allocate(&counts, 0, FIRST_LENGTH)?;
     let mean = header().mean.load(Ordering::Relaxed);
@@ -109,11 +115,18 @@ pub(crate) fn move_to_own() -> io::Result<()> {
         map::reserve_again(base.add(FIRST_LENGTH), length - FIRST_LENGTH);
     }
     MAPPED.store(FIRST_LENGTH, Ordering::Relaxed);
-    let known = std::fs::read(parent.with_extension(MODULES_ENDING)).unwrap_or_default();
+    let known = modules_in(&parent.with_extension(MODULES_ENDING)).unwrap_or_default();
     set_name(&name);
     append_modules(&String::from_utf8_lossy(&known));
     begin(header(), mean, u64::from(FIRST_FRAME));
     Ok(())
+}
+
+/// Reads the modules that a process of this user has written.
+fn modules_in(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    place::open(path, false)?.take(LONGEST_MODULES).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Adds lines to the file with modules.

@@ -143,7 +143,6 @@ fn resized_in_arena(block: *mut c_void, size: usize) -> *mut c_void {
 /// Ignores a free: the block is from the arena, or the loader made it before there was any malloc.
 fn leave(_block: *mut c_void) {}
 
-/// Returns whether a block is from the arena.
 #[inline]
 pub(crate) fn is_from_arena(block: *mut c_void) -> bool {
     (block as usize).wrapping_sub(MEMORY.0.get() as usize) < ARENA

@@ -1,14 +1,15 @@
 //! Counts allocations and frees.
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use flamelet_preload_ledger::{Node, PutAside, SIZE_NODE};
+use flamelet_preload_ledger::{NUMBER_BITS, Node, PutAside, SIZE_NODE};
 use flamelet_unwind::Registers;
 
 use crate::blocks::{self, Block};
 use crate::slot::{Inside, ThreadSlot, slot};
 use crate::start::{self, IS_ALONE, MEAN};
+use crate::thread::LANES_USED;
 use crate::{file, sampling, tree};
 
 /// Where a hook was called from.
@@ -83,14 +84,14 @@ fn record(slot: &ThreadSlot, address: usize, size: usize, mean: u64, caller: Cal
     let mut node = state.walker.node(&caller.registers());
     let size = blocks::kept_size(size as u64);
     if mean != 0 {
-        node = tree::child(node, SIZE_NODE | size);
+        node = tree::child(node | slot.lane.get() << NUMBER_BITS, SIZE_NODE | size);
     }
     if !blocks::insert(address, Block { node, size }) {
         file::header().missed.fetch_add(1, Ordering::Relaxed);
         return;
     }
     slot.last_block.set(address);
-    count_allocation(file::node(node), size, size.max(mean) as i64);
+    count_allocation(slot, file::node(node), size, size.max(mean) as i64);
 }
 
 /// Takes a block that the program is about to free or to resize. Call it before that happens: another thread may get
@@ -112,35 +113,71 @@ pub(crate) fn put_back(block: *mut c_void, taken: Block) {
     blocks::insert(block as usize, taken);
 }
 
-/// Counts a block that was freed.
 #[inline]
 pub(crate) fn count_free(block: *mut c_void, taken: Block) {
     let slot = slot();
     let is_temporary = slot.last_block.replace(0) == block as usize;
     let node = file::node(taken.node);
-    let mean = MEAN.load(Ordering::Relaxed);
+    add_live(slot, -(taken.size.max(MEAN.load(Ordering::Relaxed)) as i64));
     put_peak_aside(node);
-    add_signed(&file::header().live, -(taken.size.max(mean) as i64));
-    add(&node.frees, 1);
-    add(&node.freed, taken.size);
+    let lane = lane_of(node);
+    let is_own = lane != 0 && lane == slot.lane.get();
+    let counts = if is_own || lane == 0 { node } else { tree::elsewhere(node) };
+    add(&counts.frees, 1, is_own);
+    add(&counts.freed, taken.size, is_own);
     if is_temporary {
-        add(&node.temporary, 1);
+        add(&counts.temporary, 1, is_own);
     }
 }
 
 #[inline]
-fn count_allocation(node: &Node, size: u64, weight: i64) {
-    let header = file::header();
-    let live = add_signed(&header.live, weight);
-    if live > header.peak.load(Ordering::Relaxed) {
-        // From now on, every node's live bytes are those at the peak, this block included.
-        header.peak.fetch_max(live, Ordering::Relaxed);
-        header.peak_turn.fetch_add(1, Ordering::Relaxed);
-    } else {
+fn count_allocation(slot: &ThreadSlot, node: &Node, size: u64, weight: i64) {
+    // After a new peak, every node's live bytes are those at the peak, this block included.
+    if !add_live(slot, weight) {
         put_peak_aside(node);
     }
-    add(&node.allocations, 1);
-    add(&node.allocated, size);
+    // A thread allocates in nodes of its own lane, or in one for which there was no room.
+    let is_own = lane_of(node) != 0;
+    add(&node.allocations, 1, is_own);
+    add(&node.allocated, size, is_own);
+}
+
+#[inline(always)]
+fn lane_of(node: &Node) -> u32 {
+    node.parent.load(Ordering::Relaxed) >> NUMBER_BITS
+}
+
+/// Adds to the bytes alive. Returns whether they are a new peak.
+#[inline]
+fn add_live(slot: &ThreadSlot, amount: i64) -> bool {
+    let (header, number) = (file::header(), slot.lane.get());
+    let lane = &header.lanes[number as usize];
+    if number == 0 {
+        lane.live.fetch_add(amount, Ordering::Relaxed);
+    } else {
+        let live = lane.live.load(Ordering::Relaxed).wrapping_add(amount);
+        lane.live.store(live, Ordering::Relaxed);
+        // Reading the lanes of other threads is slow. So a thread among others looks at their sum only when it has changed
+        // it by a thousandth of the peak.
+        let changed = live.wrapping_sub(lane.looked_at.load(Ordering::Relaxed)).unsigned_abs();
+        if changed <= header.peak.load(Ordering::Relaxed) as u64 >> 10 && !is_alone() {
+            return false;
+        }
+        lane.looked_at.store(live, Ordering::Relaxed);
+    }
+    is_new_peak()
+}
+
+fn is_new_peak() -> bool {
+    let header = file::header();
+    let lanes = header.lanes.iter().take(LANES_USED.load(Ordering::Relaxed) as usize);
+    let live = lanes.map(|lane| lane.live.load(Ordering::Relaxed)).fold(0, i64::wrapping_add);
+    if live <= header.peak.load(Ordering::Relaxed) {
+        return false;
+    }
+    header.peak.fetch_max(live, Ordering::Relaxed);
+    header.peak_turn.fetch_add(1, Ordering::Relaxed);
+    true
 }
 
 /// Before a node changes for the first time since the peak, puts aside what it has: that is what it had then.
@@ -149,36 +186,30 @@ fn put_peak_aside(node: &Node) {
     let turn = file::header().peak_turn.load(Ordering::Relaxed);
     let aside = node.peak.load(Ordering::Relaxed);
     if !PutAside(aside).is_of(turn) {
-        let live = node.allocated.load(Ordering::Relaxed).wrapping_sub(node.freed.load(Ordering::Relaxed));
+        let elsewhere = node.elsewhere.load(Ordering::Acquire);
+        let freed_there =
+            if elsewhere == 0 { 0 } else { file::node(elsewhere).freed.load(Ordering::Relaxed) };
+        let freed = node.freed.load(Ordering::Relaxed).wrapping_add(freed_there);
+        let live = node.allocated.load(Ordering::Relaxed).saturating_sub(freed);
         // If another thread was faster, what it put aside is right, and this value may not be.
         let new = PutAside::new(turn, live).0;
         let _ = node.peak.compare_exchange(aside, new, Ordering::Relaxed, Ordering::Relaxed);
     }
 }
 
-/// Returns whether this is the only thread, so that nothing has to be atomic.
+/// Returns whether this is the only thread.
 #[inline(always)]
 fn is_alone() -> bool {
     // SAFETY: null, or a byte of the C library that only it writes.
     unsafe { IS_ALONE.load(Ordering::Relaxed).as_ref() }.is_some_and(|alone| *alone != 0)
 }
 
+/// Adds to a count; without an atomic addition if no other thread adds to it.
 #[inline(always)]
-fn add(counter: &AtomicU64, amount: u64) {
-    if is_alone() {
+fn add(counter: &AtomicU64, amount: u64, is_own: bool) {
+    if is_own {
         counter.store(counter.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
     } else {
         counter.fetch_add(amount, Ordering::Relaxed);
     }
-}
-
-/// Adds, and returns the sum.
-#[inline(always)]
-fn add_signed(counter: &AtomicI64, amount: i64) -> i64 {
-    if is_alone() {
-        let sum = counter.load(Ordering::Relaxed).wrapping_add(amount);
-        counter.store(sum, Ordering::Relaxed);
-        return sum;
-    }
-    counter.fetch_add(amount, Ordering::Relaxed).wrapping_add(amount)
 }

@@ -22,7 +22,6 @@ pub(crate) enum Inside {
     OwnBehalf = 2,
 }
 
-/// The words.
 #[repr(C)]
 pub(crate) struct ThreadSlot {
     /// The thread's state (see `thread`), made by the first allocation that is recorded.
@@ -31,6 +30,8 @@ pub(crate) struct ThreadSlot {
     pub(crate) inside: Cell<Inside>,
     /// Whether it is looking up the next allocation functions, which may itself allocate.
     pub(crate) is_looking: Cell<bool>,
+    /// The lane that the thread counts in; 0 for the shared one.
+    pub(crate) lane: Cell<u32>,
     /// The block of the last call, if that call allocated it.
     pub(crate) last_block: Cell<usize>,
     /// Bytes until the next sample.

@@ -4,14 +4,17 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use flamelet_preload_ledger::LANES;
 use flamelet_unwind::fork::Lock;
 
 use crate::errno::Errno;
+use crate::file;
 use crate::slot::{Inside, ThreadSlot, slot};
 use crate::walker::Walker;
 
-/// What does not fit into the slot; passed on to another thread when its thread ends.
+/// What does not fit into the slot; passed on to another thread when its thread ends, with its lane.
 pub(crate) struct ThreadStore {
+    lane: u32,
     pub(crate) walker: Walker,
     /// For distances between samples.
     pub(crate) random: u64,
@@ -23,6 +26,11 @@ struct Idle(*mut ThreadStore);
 // SAFETY: what is on the list belongs to the thread that holds its lock.
 unsafe impl Send for Idle {}
 static IDLE: Lock<Idle> = Lock::new(Idle(ptr::null_mut()));
+
+/// How many lanes are in use, the shared one included.
+pub(crate) static LANES_USED: AtomicU32 = AtomicU32::new(1);
+/// Once there are this many nodes, new threads share a lane: each lane has nodes of its own.
+const MANY_NODES: u64 = 1 << 18;
 
 /// One more than the key whose destructor runs when a thread ends; 0 for none.
 static KEY: AtomicU32 = AtomicU32::new(0);
@@ -83,13 +91,17 @@ impl ThreadSlot {
             idle
         };
         let state = if idle.is_null() {
+            let (lane, next_idle) = (new_lane(), ptr::null_mut());
             let random = self as *const Self as u64 ^ u64::from(std::process::id()) << 32;
-            Box::into_raw(Box::new(ThreadStore { walker: Walker::new(), random, next_idle: ptr::null_mut() }))
+            Box::into_raw(Box::new(ThreadStore { lane, walker: Walker::new(lane), random, next_idle }))
         } else {
             idle
         };
         // SAFETY: ours now.
-        unsafe { (*state).walker.forget() };
+        unsafe {
+            (*state).walker.forget();
+            self.lane.set((*state).lane);
+        }
         self.state.set(state.cast());
         let key = KEY.load(Ordering::Relaxed);
         if key != 0 {
@@ -99,12 +111,21 @@ impl ThreadSlot {
     }
 }
 
+/// Returns a lane that no other thread has, or the shared one.
+fn new_lane() -> u32 {
+    let is_free = |used: u32| ((used as usize) < LANES).then_some(used + 1);
+    let has_room = file::header().nodes.load(Ordering::Relaxed) < MANY_NODES;
+    let lane = || LANES_USED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_free).ok();
+    has_room.then(lane).flatten().unwrap_or(0)
+}
+
 unsafe extern "C" fn thread_ends(state: *mut c_void) {
     let state: *mut ThreadStore = state.cast();
     let slot = slot();
     // A signal handler that allocates while we hold the lock must not wait for it.
     let before = slot.inside.replace(Inside::Recording);
     slot.state.set(ptr::null_mut());
+    slot.lane.set(0);
     {
         let mut list = IDLE.lock();
         // SAFETY: the state of an ending thread has no other owner, and we hold the list's lock.

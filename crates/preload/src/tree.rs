@@ -1,13 +1,14 @@
 //! Finds the node of a callee from its caller's node and an address.
 //!
-//! An index of node numbers by hash; the nodes themselves hold the keys. It is read and added to without a lock.
+//! An index of node numbers by hash; the nodes themselves hold the keys. A caller's number comes with the lane of the
+//! callee in its upper bits. The index is read and added to without a lock.
 //! When it grows, a node that another thread adds at that moment may be missing in the larger one: then its stack
 //! gets a second node, and the reader adds the two up.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-use flamelet_preload_ledger::{FIRST_FRAME, NO_ROOM};
+use flamelet_preload_ledger::{FIRST_FRAME, NO_ROOM, Node};
 use flamelet_unwind::fork::Lock;
 
 use crate::{blocks, file, map};
@@ -18,6 +19,8 @@ struct Index {
 
 static INDEX: AtomicPtr<Index> = AtomicPtr::new(ptr::null_mut());
 pub(crate) static GROWING: Lock<()> = Lock::new(());
+/// How many nodes are in the index, or about to be: those of [`elsewhere`] are not.
+static INDEXED: AtomicU32 = AtomicU32::new(0);
 const _: () = assert!(size_of::<Index>() <= SLOTS_AT);
 const FIRST_SLOTS: usize = 8 << 10;
 /// The most slots that are probed. An index that is half full never needs that many; one that finds no memory to grow
@@ -34,7 +37,7 @@ pub(crate) fn child(parent: u32, address: u64) -> u32 {
         return first_child(parent, address);
     };
     let mask = index.slots.len() - 1;
-    let mut at = hash(parent, address) & mask;
+    let mut at = place(parent, address, mask);
     let mut made = 0;
     for _ in 0..LONGEST_PROBE {
         let mut number = index.slots[at].load(Ordering::Acquire);
@@ -68,34 +71,59 @@ fn first_child(parent: u32, address: u64) -> u32 {
 
 #[cold]
 fn make(parent: u32, address: u64, index: &Index) -> u32 {
-    let nodes = &file::header().nodes;
-    let mut number = nodes.load(Ordering::Relaxed);
-    if number as usize * 2 > index.slots.len() {
+    let indexed = INDEXED.load(Ordering::Relaxed) as usize;
+    if indexed * 2 > index.slots.len() {
         grow(index.slots.len() * 2);
-        let is_full = number as usize * 8 > index.slots.len() * 7;
+        let is_full = indexed * 8 > index.slots.len() * 7;
         if is_full && ptr::eq(INDEX.load(Ordering::Acquire), index) {
             return NO_ROOM;
         }
     }
-    // A number is never returned: another thread may already have the next one.
+    let Some(number) = new_number() else { return NO_ROOM };
+    INDEXED.fetch_add(1, Ordering::Relaxed);
+    let node = file::node(number);
+    node.parent.store(parent, Ordering::Relaxed);
+    node.address.store(address, Ordering::Release);
+    number
+}
+
+/// Returns the number of a new node. It is never given back: another thread may already have the next one.
+fn new_number() -> Option<u32> {
+    let nodes = &file::header().nodes;
+    let mut number = nodes.load(Ordering::Relaxed);
     loop {
         if number >= blocks::MOST_NODES as u64 || !file::has_room_for(number) {
-            return NO_ROOM;
+            return None;
         }
         match nodes.compare_exchange_weak(number, number + 1, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) => break,
+            Ok(_) => return Some(number as u32),
             Err(now) => number = now,
         }
     }
-    let node = file::node(number as u32);
-    node.parent.store(parent, Ordering::Relaxed);
-    node.address.store(address, Ordering::Release);
-    number as u32
+}
+
+/// Returns the node that counts what other lanes free of `node`.
+#[inline]
+pub(crate) fn elsewhere(node: &Node) -> &'static Node {
+    match node.elsewhere.load(Ordering::Acquire) {
+        0 => make_elsewhere(node),
+        number => file::node(number),
+    }
+}
+
+#[cold]
+fn make_elsewhere(node: &Node) -> &'static Node {
+    let Some(number) = new_number() else { return file::node(NO_ROOM) };
+    match node.elsewhere.compare_exchange(0, number, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => file::node(number),
+        Err(other) => file::node(other),
+    }
 }
 
 /// Forgets all nodes, in a forked child.
 pub(crate) fn forget() {
     let old = INDEX.swap(ptr::null_mut(), Ordering::AcqRel);
+    INDEXED.store(0, Ordering::Relaxed);
     // SAFETY: null, or from `grow`.
     if let Some(length) = unsafe { old.as_ref() }.map(|index| index.slots.len()) {
         // SAFETY: the child has no other thread that could use it, and this one does not.
@@ -122,7 +150,7 @@ fn grow(length: usize) {
         if address == 0 {
             continue;
         }
-        let mut at = hash(node.parent.load(Ordering::Relaxed), address) & (length - 1);
+        let mut at = place(node.parent.load(Ordering::Relaxed), address, length - 1);
         while slots[at].load(Ordering::Relaxed) != 0 {
             at = (at + 1) & (length - 1);
         }
@@ -134,8 +162,10 @@ fn grow(length: usize) {
     INDEX.store(index, Ordering::Release);
 }
 
+/// Returns where to look first, from the upper bits of a product, on which all bits of the key have an effect. A stack is
+/// looked up frame by frame, each waiting for the one before, so this is short.
 #[inline]
-fn hash(parent: u32, address: u64) -> usize {
-    let mixed = (address ^ u64::from(parent) << 32 ^ u64::from(parent)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) as usize >> 20
+fn place(parent: u32, address: u64, mask: usize) -> usize {
+    let mixed = (address ^ u64::from(parent).rotate_left(37)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> (mask as u64).leading_zeros()) as usize
 }

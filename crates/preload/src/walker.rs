@@ -4,7 +4,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
-use flamelet_preload_ledger::{ADDRESS_BITS, NO_ROOM, ROOT, TRUNCATED, modules::ModuleLine};
+use flamelet_preload_ledger::{ADDRESS_BITS, NO_ROOM, NUMBER_BITS, ROOT, TRUNCATED, modules::ModuleLine};
 use flamelet_unwind::fork::Lock;
 use flamelet_unwind::live::{self, Repeated};
 use flamelet_unwind::{End, History, Modules, Reason, Registers};
@@ -65,6 +65,8 @@ fn line(module: &flamelet_unwind::Module, era: u32) -> String {
 
 /// Walks the stacks of one thread.
 pub(crate) struct Walker {
+    /// The lane of its nodes, where [`Node::parent`](flamelet_preload_ledger::Node::parent) has it.
+    lane: u32,
     stack: Repeated,
     modules: *const Modules,
     /// How many stacks to skip before the modules are looked at again: generated code is in none of them.
@@ -73,8 +75,9 @@ pub(crate) struct Walker {
 }
 
 impl Walker {
-    pub(crate) const fn new() -> Self {
-        Self { stack: Repeated::new(), modules: ptr::null(), patience: 0, fruitless: 0 }
+    pub(crate) const fn new(lane: u32) -> Self {
+        let lane = lane << NUMBER_BITS;
+        Self { lane, stack: Repeated::new(), modules: ptr::null(), patience: 0, fruitless: 0 }
     }
 
     /// Forgets the last stack, because another thread takes over.
@@ -112,11 +115,11 @@ impl Walker {
     fn name_frames(&mut self, kept: usize, end: End) {
         let era = u64::from(ERA.load(Ordering::Relaxed) & 0x7fff) << ADDRESS_BITS;
         let outermost = if end.is_rooted() || self.is_start_of_process(end) { ROOT } else { TRUNCATED };
-        let frames = self.stack.frames_mut();
+        let (frames, lane) = (self.stack.frames_mut(), self.lane);
         let mut parent = kept.checked_sub(1).map_or(outermost, |caller| frames[caller].tag);
         for frame in &mut frames[kept..] {
             if parent != NO_ROOM {
-                parent = tree::child(parent, frame.address & ((1 << ADDRESS_BITS) - 1) | era);
+                parent = tree::child(parent | lane, frame.address & ((1 << ADDRESS_BITS) - 1) | era);
             }
             frame.tag = parent;
         }

@@ -6,15 +6,16 @@
 //!
 //! | to … | use |
 //! |---|---|
-//! | make a profile of a capture | [`Assembler`] |
+//! | make a profile from a capture | [`Assembler`] |
 //! | make any other profile | [`ProfileBuilder`] |
 //! | read and write the native file | [`pprof`] |
 //! | combine profiles | [`merge`], [`Profile::scale`], [`Profile::normalize_to`] |
-//! | keep a part of one | [`filter`] (feature `filter`), [`Profile::aggregate`] |
+//! | keep part of a profile | [`filter`] (feature `filter`), [`Profile::aggregate`] |
 //! | know how exact a value is | [`observations`], [`Profile::observed`] |
 //! | understand units | [`mod@unit`] |
 //! | read and write moments in time | [`moment`] |
 //! | read and write other protobuf messages | [`protobuf`] |
+//! | read and write hexadecimal digits, undo the escapes of URLs | [`hex`], [`percent`] |
 //! | limit what reading may take | [`mod@budget`] |
 //! | open a file that a profile names | [`open_regular()`] |
 
@@ -29,6 +30,7 @@ mod error;
 pub mod filter;
 mod heap_size;
 mod heap_view;
+pub mod hex;
 mod ids;
 mod merge;
 mod model;
@@ -36,11 +38,14 @@ pub mod moment;
 mod number_units;
 pub mod observations;
 mod open_regular;
+pub mod percent;
 pub mod pprof;
 pub mod protobuf;
+mod random;
 mod regroup;
 mod rows;
 mod sample_types;
+mod sort;
 mod strings;
 pub mod terminal;
 pub mod timeline;
@@ -65,6 +70,8 @@ pub use model::{
 pub use number_units::number_units;
 pub use observations::{Observations, Observed};
 pub use open_regular::{is_below, open_below, open_regular, real_path};
+pub use random::Random;
 pub use rows::InternedLists;
+pub use sort::{sort_rows, sort_rows_by_key};
 pub use strings::StringTable;
 pub use timeline::{Event, Quality, Thread, Timeline};

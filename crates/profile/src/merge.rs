@@ -166,17 +166,8 @@ fn merge_headers(into: &mut Profile, first: &Profile, profiles: &[&Profile]) {
 fn merge_quality(into: &mut Profile, from: &Profile) -> Option<Quality> {
     let Some(other) = from.quality else { return into.quality };
     let engine = into.strings.intern(from.string(other.engine));
-    let Some(mine) = into.quality else { return Some(Quality { engine, ..other }) };
-    Some(Quality {
-        engine: mine.engine,
-        asked_millihertz: mine.asked_millihertz.max(other.asked_millihertz),
-        achieved_millihertz: mine.achieved_millihertz.min(other.achieved_millihertz),
-        samples: mine.samples.saturating_add(other.samples),
-        lost: mine.lost.saturating_add(other.lost),
-        truncated: mine.truncated.saturating_add(other.truncated),
-        unresolved: mine.unresolved.saturating_add(other.unresolved),
-        own_cpu_nanos: mine.own_cpu_nanos.saturating_add(other.own_cpu_nanos),
-    })
+    let other = Quality { engine, ..other };
+    Some(into.quality.map_or(other, |mine| mine.and(other)))
 }
 
 /// What identifies a mapped file, wherever it was loaded.

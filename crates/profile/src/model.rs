@@ -282,6 +282,12 @@ impl Profile {
         self.stacks.get(id.index())
     }
 
+    /// Returns how many of the outermost frames two stacks share, or fewer. It takes no time for neighbours in a file, if
+    /// `before` is the first of them.
+    pub fn shared_outer_frames(&self, stack: StackId, before: StackId) -> usize {
+        self.stacks.shared_end(stack.index(), before.index())
+    }
+
     /// Returns how many stacks are stored.
     pub fn stack_count(&self) -> usize {
         self.stacks.len()

@@ -1,9 +1,17 @@
 //! Moments as users write them, in nanoseconds since 1970.
 
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
 use crate::{Error, Result};
 
 const SECOND: i64 = 1_000_000_000;
 const DAY: i64 = 86_400;
+
+/// Returns the present moment.
+pub fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
 
 /// Reads a moment: RFC 3339 (`2026-11-15T03:00:00Z`; without a zone it is UTC), seconds since 1970 (also with a
 /// fraction; 12 digits and more are milliseconds), `now`, or a time before now (`-2h`, `now-1h30m`).
@@ -24,7 +32,7 @@ pub fn parse(text: &str, now: i64) -> Result<i64> {
 }
 
 /// Reads a length of time: `90s`, `1h30m`, `2d`, `500ms`.
-pub fn parse_span(text: &str) -> Option<i64> {
+fn parse_span(text: &str) -> Option<i64> {
     let mut rest = text;
     let mut nanos = 0i64;
     while !rest.is_empty() {
@@ -89,7 +97,8 @@ fn rfc3339(text: &str) -> Option<i64> {
         return None;
     }
     let seconds = days_since_1970(year, month, day) * DAY + hour * 3600 + minute * 60 + second - offset;
-    seconds.checked_mul(SECOND)?.checked_add(nanos_of_fraction(fraction))
+    // Of a year that has no nanoseconds here, such as 9999, the nearest that has.
+    Some(seconds.saturating_mul(SECOND).saturating_add(nanos_of_fraction(fraction)))
 }
 
 /// Splits off the zone, and returns how many seconds it is ahead of UTC.
@@ -97,7 +106,8 @@ fn zone(time: &str) -> Option<(&str, i64)> {
     if let Some(time) = time.strip_suffix(['Z', 'z']) {
         return Some((time, 0));
     }
-    let Some(at) = time.rfind(['+', '-']) else { return Some((time, 0)) };
+    // In a URL, a plus that is not escaped stands for a space.
+    let Some(at) = time.rfind(['+', '-', ' ']) else { return Some((time, 0)) };
     let [hours, minutes] = numbers(&time[at + 1..], ':', [2, 2])?;
     let seconds = hours * 3600 + minutes * 60;
     Some((&time[..at], if time[at..].starts_with('-') { -seconds } else { seconds }))
@@ -113,6 +123,12 @@ fn numbers<const N: usize>(text: &str, separator: char, lengths: [usize; N]) -> 
         *number = part.parse().ok()?;
     }
     parts.next().is_none().then_some(numbers)
+}
+
+/// Reads a length of time above 0, such as `30s`.
+pub fn parse_length(text: &str) -> Option<Duration> {
+    let nanos = parse_span(text).and_then(|nanos| u64::try_from(nanos).ok());
+    nanos.filter(|&nanos| nanos > 0).map(Duration::from_nanos)
 }
 
 /// Writes a moment in UTC, to the second: `2026-11-15T03:00:00Z`.
@@ -159,6 +175,7 @@ mod tests {
             "now",
             "2026-11-15T03:13:26Z",
             "2026-11-15T04:13:26+01:00",
+            "2026-11-15T04:13:26 01:00",
             "2026-11-14T21:43:26-05:30",
             "2026-11-15 03:13:26",
             "2026-11-15t03:13:26.000z",
@@ -184,6 +201,8 @@ mod tests {
         assert_eq!(parse("1794712406.25", 0).expect("read"), NOW + SECOND / 4);
         assert_eq!(parse("1970-01-01", 0).expect("read"), 0);
         assert_eq!(parse("1969-12-31T23:59:59Z", 0).expect("read"), -SECOND);
+        assert_eq!(parse("9999-12-31", 0).expect("read"), i64::MAX);
+        assert_eq!(parse("0001-01-01T00:00:00Z", 0).expect("read"), i64::MIN);
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub fn open_below(path: &Path, folders: &[PathBuf]) -> io::Result<File> {
     let file = open_regular(path)?;
     let is_inside = real_path(&file, path).is_some_and(|real| has_parent(&real, folders));
     let outside =
-        || io::Error::new(io::ErrorKind::PermissionDenied, "is outside of the folders that may be read");
+        || io::Error::new(io::ErrorKind::PermissionDenied, "is outside the folders that may be read");
     is_inside.then_some(file).ok_or_else(outside)
 }
 

@@ -114,7 +114,7 @@ impl<'a> FieldValue<'a> {
     pub fn count(self) -> usize {
         match self {
             Self::Varint(_) => 1,
-            Self::Bytes(packed) => packed.iter().filter(|&&byte| byte < 0x80).count(),
+            Self::Bytes(packed) => count_ends(packed),
             Self::Fixed64(_) | Self::Fixed32(_) => 0,
         }
     }
@@ -154,6 +154,16 @@ impl<'a> FieldValue<'a> {
     }
 }
 
+/// Returns how many bytes are below 128, eight at a time.
+fn count_ends(packed: &[u8]) -> usize {
+    const ONES: u64 = u64::from_le_bytes([1; 8]);
+    let (words, rest) = packed.as_chunks();
+    // Each byte of the sum counts up to 31 ends, and all eight together are less than 256.
+    let sum = |sum: u64, word: &[u8; 8]| sum + (!u64::from_le_bytes(*word) >> 7 & ONES);
+    let of_words = words.chunks(31).map(|words| words.iter().fold(0, sum).wrapping_mul(ONES) >> 56);
+    of_words.sum::<u64>() as usize + rest.iter().filter(|&&byte| byte < 0x80).count()
+}
+
 /// The numbers of a repeated field. Ends after the first error.
 #[derive(Clone, Debug)]
 pub struct Uints<'a> {
@@ -186,6 +196,12 @@ impl Iterator for Uints<'_> {
 }
 
 impl Uints<'_> {
+    /// Returns the next number unless only `rest` bytes of a packed list are left.
+    #[inline(always)]
+    pub(crate) fn next_before(&mut self, rest: usize) -> Option<Result<u64>> {
+        if self.packed.len() == rest && rest > 0 { None } else { self.next() }
+    }
+
     fn next_of_any_length(&mut self) -> Option<Result<u64>> {
         if self.packed.is_empty() {
             return self.one.take().map(Ok);
@@ -229,6 +245,17 @@ fn long_varint(rest: &mut &[u8]) -> Result<u64> {
         }
     }
     Err(if rest.len() < 10 { truncated() } else { wrong("a number is longer than ten bytes") })
+}
+
+/// Returns a message or a string in `message`: the last field with this number, empty if there is none.
+pub fn bytes_field(message: &[u8], wanted: u32) -> Result<&[u8]> {
+    let (mut fields, mut found) = (Fields::new(message), &[][..]);
+    while let Some((number, value)) = fields.next()? {
+        if let (true, FieldValue::Bytes(bytes)) = (number == wanted, value) {
+            found = bytes;
+        }
+    }
+    Ok(found)
 }
 
 /// Undoes zigzag encoding, which makes small negative numbers short.
@@ -378,6 +405,16 @@ mod tests {
         };
         value.each_uint(&mut push).unwrap();
         assert_eq!((number, &read[..]), (3, &numbers[..]));
+    }
+
+    #[test]
+    fn numbers_are_counted_by_their_last_bytes() {
+        for length in [0, 1, 7, 8, 9, 250, 600] {
+            let bytes: Vec<u8> = (0..length).map(|at: usize| (at * 37 % 251) as u8).collect();
+            let expected = bytes.iter().filter(|&&byte| byte < 0x80).count();
+            assert_eq!(FieldValue::Bytes(&bytes).count(), expected, "{length}");
+            assert_eq!(FieldValue::Bytes(&vec![0; length]).count(), length);
+        }
     }
 
     #[test]

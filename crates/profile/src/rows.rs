@@ -6,17 +6,27 @@ use hashbrown::HashTable;
 use rustc_hash::FxBuildHasher;
 
 /// A flat array of rows of different lengths.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Rows<T> {
     pub(crate) ends: Vec<u32>,
     pub(crate) items: Vec<T>,
+    /// How many items at least the end of each row shares with the row before, as far as that is known.
+    pub(crate) shared: Vec<u16>,
 }
 
 impl<T> Default for Rows<T> {
     fn default() -> Self {
-        Self { ends: Vec::new(), items: Vec::new() }
+        Self { ends: Vec::new(), items: Vec::new(), shared: Vec::new() }
     }
 }
+
+impl<T: PartialEq> PartialEq for Rows<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.ends == other.ends && self.items == other.items
+    }
+}
+
+impl<T: Eq> Eq for Rows<T> {}
 
 impl<T> Rows<T> {
     pub(crate) fn len(&self) -> usize {
@@ -24,12 +34,23 @@ impl<T> Rows<T> {
     }
 
     pub(crate) fn byte_size(&self) -> usize {
-        size_of_val(&*self.ends) + size_of_val(&*self.items)
+        size_of_val(&*self.ends) + size_of_val(&*self.items) + size_of_val(&*self.shared)
     }
 
     pub(crate) fn get(&self, index: usize) -> &[T] {
         let start = if index == 0 { 0 } else { self.ends[index - 1] as usize };
         &self.items[start..self.ends[index] as usize]
+    }
+
+    /// Returns how many items at least the ends of two rows share; all of them unless `other` is the row before `index`.
+    pub(crate) fn shared_end(&self, index: usize, other: usize) -> usize
+    where
+        T: PartialEq,
+    {
+        match self.shared.get(index).filter(|_| index == other + 1) {
+            Some(&known) => known.into(),
+            None => shared_end(self.get(index), self.get(other)),
+        }
     }
 
     /// Ends the row that was being pushed to `items`.
@@ -45,6 +66,17 @@ impl<T> Rows<T> {
         self.items.extend_from_slice(row);
         self.finish_row()
     }
+}
+
+/// Returns how many items the ends of two rows share.
+fn shared_end<T: PartialEq>(one: &[T], other: &[T]) -> usize {
+    // Eight at a time, without a branch for each: nearly all are the same.
+    let (blocks, other_blocks) = (one.as_rchunks::<8>().1, other.as_rchunks::<8>().1);
+    let is_same =
+        |(a, b): &(&[T; 8], &[T; 8])| std::iter::zip(*a, *b).fold(true, |is_same, (a, b)| is_same & (a == b));
+    let same = 8 * std::iter::zip(blocks.iter().rev(), other_blocks.iter().rev()).take_while(is_same).count();
+    let rest = std::iter::zip(one[..one.len() - same].iter().rev(), other[..other.len() - same].iter().rev());
+    same + rest.take_while(|(a, b)| a == b).count()
 }
 
 /// Finds equal rows of a [`Rows`], so that each is stored once.
@@ -127,7 +159,25 @@ impl<T: Clone + Eq + Hash> InternedLists<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::InternedLists;
+    use super::{InternedLists, Rows};
+
+    #[test]
+    fn shared_items_are_counted_from_the_end() {
+        let row: Vec<u32> = (0..30).collect();
+        for length in 0..=row.len() {
+            for shared in 0..=length {
+                let mut other = row[row.len() - length..].to_vec();
+                if shared < length {
+                    other[length - shared - 1] = 99;
+                }
+                let mut rows = Rows::default();
+                rows.push(&row);
+                rows.push(&other);
+                assert_eq!(rows.shared_end(0, 1), shared, "{shared} of {length}");
+                assert_eq!(rows.shared_end(1, 0), shared, "{shared} of {length}");
+            }
+        }
+    }
 
     #[test]
     fn equal_lists_share_a_number() {

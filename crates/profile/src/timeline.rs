@@ -117,6 +117,21 @@ impl Quality {
     /// The engine of `flamelet record` where perf_event_open is forbidden.
     pub const INSIDE_A_COMMAND: &str = "timers inside the command";
 
+    /// Returns the quality of two captures together. The engine is this one's.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            engine: self.engine,
+            asked_millihertz: self.asked_millihertz.max(other.asked_millihertz),
+            achieved_millihertz: self.achieved_millihertz.min(other.achieved_millihertz),
+            samples: self.samples.saturating_add(other.samples),
+            lost: self.lost.saturating_add(other.lost),
+            truncated: self.truncated.saturating_add(other.truncated),
+            unresolved: self.unresolved.saturating_add(other.unresolved),
+            own_cpu_nanos: self.own_cpu_nanos.saturating_add(other.own_cpu_nanos),
+        }
+    }
+
     /// Returns the lines for the profile's comments.
     pub fn comment_lines(&self, engine: &str) -> Vec<String> {
         let hertz = |millihertz: u64| millihertz as f64 / 1000.0;
@@ -124,8 +139,8 @@ impl Quality {
         let (asked, achieved) = (hertz(self.asked_millihertz), hertz(self.achieved_millihertz));
         let rate = match (self.asked_millihertz, self.achieved_millihertz) {
             (0, _) => String::new(),
-            (_, 0) => format!(", {asked} samples a second asked"),
-            _ => format!(", {achieved:.0} samples a second; {asked} asked"),
+            (_, 0) => format!(", {asked} samples a second requested"),
+            _ => format!(", {achieved:.0} samples a second; {asked} requested"),
         };
         // What the tool that wrote another format used was not measured.
         let own = match self.own_cpu_nanos {

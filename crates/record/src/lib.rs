@@ -32,9 +32,9 @@
 //!
 //! Stacks are unwound as they arrive and only their numbers are kept, so a recording takes megabytes. The draining
 //! thread unwinds in the ring itself what it has tables for and never waits. The collector does the rest, so that
-//! nothing is lost while a large binary's unwind table is made. When many stacks are larger than their dumps, the
-//! eager drain takes over; see `drain::eager`. Without tracepoints, system calls are followed by ptrace; see
-//! `ptrace`.
+//! nothing is lost while a large binary's unwind table is made. If the program has frames larger than any dump, or many
+//! stacks turn out to be larger than their dumps, the eager drain takes over; see `drain::eager`. Without tracepoints, system
+//! calls are traced by ptrace; see `ptrace`.
 //!
 //! # What the caller must do
 //!

@@ -20,7 +20,8 @@ pub enum Target {
 /// How stacks that are larger than a dump are completed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Completion {
-    /// In batches at first, and eagerly once more than 2 % of the stacks are cut.
+    /// In batches at first, and eagerly once more than 2 % of the stacks are cut. A program that is known to have frames
+    /// larger than any dump begins eagerly, until it is known whether they run.
     #[default]
     Auto,
     /// Never: a stack that does not fit its dump stays cut.

@@ -56,7 +56,7 @@ pub struct Summary {
     pub names_cpu: Duration,
     /// How often the kernel throttled sampling because it took too much time.
     pub throttled: u64,
-    /// Whether stacks were completed from live memory.
+    /// Whether stacks were completed from live memory because many were larger than their dumps.
     pub was_eager: bool,
     /// Whether the kernel's side was sampled.
     pub with_kernel: bool,

@@ -1,6 +1,6 @@
 //! Other systems' protocols, as plain functions between bytes and profiles. The sockets are the callers'.
 //!
-//! - [`basic`] writes base64, as basic authorization has it.
+//! - [`basic`] encodes base64, for basic authorization.
 //! - [`querier`] answers the query calls of Pyroscope (`querier.v1.QuerierService`, Connect, JSON and proto), so that
 //!   Grafana's Pyroscope data source can point at a service that keeps its own history.
 //! - [`receive`] reads what the senders of Pyroscope, Parca and OTLP send.
@@ -11,6 +11,7 @@
 
 pub mod basic;
 mod flame;
+mod frame;
 mod label_name;
 pub mod push;
 pub mod querier;

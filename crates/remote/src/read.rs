@@ -3,11 +3,12 @@
 //! An address is `pyroscope://HOST:PORT?query=TYPE{SELECTOR}&from=…&to=…` or the same with `parca://`; with
 //! `pyroscope+https://` and `parca+https://` over TLS.
 
-use flamelet_profile::protobuf::{FieldValue, Fields, MessageWriter};
+use flamelet_profile::protobuf::{MessageWriter, bytes_field};
 use flamelet_profile::terminal::one_line;
-use flamelet_profile::{Error, ErrorKind, Result, moment};
+use flamelet_profile::{Error, ErrorKind, Result, moment, percent};
 
-use crate::push::{Protocol, frame};
+use crate::frame::{first_message, frame};
+use crate::push::Protocol;
 
 const MILLISECOND: i64 = 1_000_000;
 const SECOND: i64 = 1_000_000_000;
@@ -26,7 +27,7 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// Reads an address; `None` if it is none of a store. `now` is in nanoseconds since 1970.
+    /// Reads the address of a profile in a store; `None` if it is any other address. `now` is in nanoseconds since 1970.
     pub fn parse(address: &str, now: i64) -> Option<Result<Self>> {
         let (scheme, rest) = address.split_once("://")?;
         let (protocol, transport) = match scheme {
@@ -45,7 +46,7 @@ impl Stored {
     fn read_parameters(&mut self, parameters: &str, now: i64) -> Result<()> {
         for part in parameters.split('&').filter(|part| !part.is_empty()) {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
-            let value = unescape(value);
+            let value = percent::decode_lossy(value);
             match name {
                 "query" => self.query = value,
                 "from" => self.from = Some(moment::parse(&value, now)?),
@@ -132,34 +133,15 @@ impl Stored {
     /// Returns the pprof file in the body of an answer.
     pub fn profile(&self, body: Vec<u8>) -> Result<Vec<u8>> {
         let Protocol::Parca = self.protocol else { return Ok(body) };
-        let content = body.split_first_chunk::<5>().and_then(|(head, rest)| {
-            let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
-            rest.get(..length).filter(|_| head[0] == 0)
-        });
-        let Some(content) = content else {
+        let Some(content) = first_message(&body) else {
             let text = one_line(&String::from_utf8_lossy(&body), 300);
             return Err(Error::new(ErrorKind::NotFound, format!("the server has no such profile: {text}")));
         };
-        let mut fields = Fields::new(content);
-        while let Some((number, value)) = fields.next()? {
-            if let (6, FieldValue::Bytes(pprof)) = (number, value) {
-                return Ok(pprof.to_vec());
-            }
+        match bytes_field(content, 6)? {
+            [] => Err(Error::not_found("the server's answer has no profile")),
+            pprof => Ok(pprof.to_vec()),
         }
-        Err(Error::new(ErrorKind::NotFound, "the server's answer has no profile"))
     }
-}
-
-/// Undoes percent escapes.
-fn unescape(text: &str) -> String {
-    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
-    while let [first, tail @ ..] = rest {
-        let hex = tail.get(..2).filter(|_| *first == b'%').and_then(|hex| std::str::from_utf8(hex).ok());
-        let escaped = hex.and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        bytes.push(escaped.unwrap_or(*first));
-        rest = if escaped.is_some() { &tail[2..] } else { tail };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[cfg(test)]

@@ -142,11 +142,10 @@ fn quoted(text: &str) -> Option<(String, &str)> {
 
 /// Prometheus matches the whole value.
 fn regex(whole: &str, text: &str) -> Result<Regex> {
-    let mut builder = RegexBuilder::new(&format!("^(?s:{text})$"));
-    builder
-        .size_limit(MAX_REGEX)
-        .build()
-        .map_err(|_| wrong(whole, "a regular expression is not valid or too large"))
+    let compile = |pattern: &str| RegexBuilder::new(pattern).size_limit(MAX_REGEX).build();
+    // By itself first: `a)|(b` would be valid between the other parentheses.
+    let compiled = compile(text).and_then(|_| compile(&format!("^(?s:{text})$")));
+    compiled.map_err(|_| wrong(whole, "a regular expression is not valid or too large"))
 }
 
 fn wrong(selector: &str, what: &str) -> Error {
@@ -198,6 +197,7 @@ mod tests {
             r#"{a="b" c="d"}"#,
             r#"{="b"}"#,
             r#"{a=~"("}"#,
+            r#"{a=~"b)|(c"}"#,
             r#"{a=~"(a{999}){999}"}"#,
             r#"{a="\x"}"#,
             "}{",

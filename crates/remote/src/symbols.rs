@@ -7,11 +7,12 @@
 
 use std::io::{self, Read, Write};
 
-use flamelet_profile::protobuf::{FieldValue, Fields, MessageWriter};
+use flamelet_profile::protobuf::{FieldValue, Fields, MessageWriter, bytes_field};
 use flamelet_profile::terminal::one_line;
 use flamelet_profile::{Error, Result};
 
-use crate::push::{Protocol, frame};
+use crate::frame::{first_message, frame};
+use crate::push::Protocol;
 
 /// A chunk of a file for Parca, which takes messages of up to 32 MiB.
 const CHUNK: usize = 1 << 20;
@@ -34,13 +35,13 @@ pub struct DebugFile {
 }
 
 /// A request: the path after the server's address, and the body.
-pub type Request = (String, Vec<u8>);
+pub type UploadRequest = (String, Vec<u8>);
 
 const PYROSCOPE: &str = "/debuginfo.v1alpha1.DebuginfoService";
 const PARCA: &str = "/parca.debuginfo.v1alpha1.DebuginfoService";
 
 /// Asks whether the server wants the file.
-pub fn should_upload(protocol: Protocol, file: &DebugFile) -> Result<Request> {
+pub fn should_upload(protocol: Protocol, file: &DebugFile) -> Result<UploadRequest> {
     let mut message = MessageWriter::default();
     if protocol == Protocol::Parca {
         message.bytes(1, file.build_id.as_bytes());
@@ -69,7 +70,7 @@ pub fn wants(protocol: Protocol, answer: &[u8]) -> Result<(bool, String)> {
 }
 
 /// Begins an upload to Parca.
-pub fn begin(file: &DebugFile) -> Result<Request> {
+pub fn begin(file: &DebugFile) -> Result<UploadRequest> {
     let mut message = MessageWriter::default();
     message.bytes(1, file.build_id.as_bytes());
     message.uint(2, file.size);
@@ -91,13 +92,8 @@ pub enum Upload {
 /// Reads Parca's answer to [`begin`].
 pub fn begun(answer: &[u8]) -> Result<Upload> {
     let (mut id, mut strategy, mut url) = (String::new(), 0, String::new());
-    let mut instructions = Vec::new();
-    each_field(content(Protocol::Parca, answer)?, |number, value| {
-        if let (1, FieldValue::Bytes(bytes)) = (number, value) {
-            instructions = bytes.to_vec();
-        }
-    })?;
-    each_field(&instructions, |number, value| match (number, value) {
+    let instructions = bytes_field(content(Protocol::Parca, answer)?, 1)?;
+    each_field(instructions, |number, value| match (number, value) {
         (2, FieldValue::Bytes(text)) => id = shown(text),
         (3, FieldValue::Varint(number)) => strategy = number,
         (4, FieldValue::Bytes(text)) => url = shown(text),
@@ -129,7 +125,8 @@ pub fn write_chunks(file: &DebugFile, id: &str, mut from: impl Read, mut to: imp
         chunk.clear();
         from.by_ref().take(CHUNK as u64).read_to_end(&mut chunk)?;
         if chunk.is_empty() {
-            return Ok(());
+            // Dropping a buffer would hide that it cannot be written.
+            return to.flush();
         }
         message.clear();
         message.bytes(2, &chunk);
@@ -144,7 +141,7 @@ fn write_upload(file: &DebugFile, id: &str, out: &mut MessageWriter) {
 }
 
 /// Says that the file is there.
-pub fn finish(protocol: Protocol, file: &DebugFile, id: &str) -> Result<Request> {
+pub fn finish(protocol: Protocol, file: &DebugFile, id: &str) -> Result<UploadRequest> {
     let mut message = MessageWriter::default();
     if protocol == Protocol::Parca {
         write_upload(file, id, &mut message);
@@ -159,11 +156,7 @@ fn content(protocol: Protocol, answer: &[u8]) -> Result<&[u8]> {
     if protocol != Protocol::Parca {
         return Ok(answer);
     }
-    let content = answer.split_first_chunk::<5>().and_then(|(head, rest)| {
-        let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
-        rest.get(..length).filter(|_| head[0] == 0)
-    });
-    content.ok_or_else(|| Error::invalid(format!("the server refuses: {}", shown(answer))))
+    first_message(answer).ok_or_else(|| Error::invalid(format!("the server refuses: {}", shown(answer))))
 }
 
 fn shown(bytes: &[u8]) -> String {
@@ -181,6 +174,7 @@ fn each_field<'a>(message: &'a [u8], mut each: impl FnMut(u32, FieldValue<'a>)) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frame::first_frame;
 
     fn file() -> DebugFile {
         DebugFile { build_id: "abcd".into(), name: "checkout".into(), size: 3, hash: "1f".into() }
@@ -207,17 +201,19 @@ mod tests {
         let mut sent = Vec::new();
         write_chunks(&file(), "id", &*bytes, &mut sent).expect("written");
         let (mut rest, mut read, mut frames) = (&sent[..], Vec::new(), 0);
-        while let Some((head, tail)) = rest.split_first_chunk::<5>() {
-            let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
-            each_field(&tail[..length], |number, value| {
-                if let (2, FieldValue::Bytes(chunk)) = (number, value) {
-                    read.extend_from_slice(chunk);
-                }
-            })
-            .expect("a message");
-            rest = &tail[length..];
+        while let Some(frame) = first_frame(rest) {
+            read.extend_from_slice(bytes_field(frame.message, 2).expect("a message"));
+            rest = frame.rest;
             frames += 1;
         }
         assert_eq!((read, frames), (bytes, 3));
+    }
+
+    #[test]
+    fn a_disk_that_is_full_at_the_end_is_an_error() {
+        let mut space = [0; 30];
+        let full = std::io::BufWriter::with_capacity(1 << 20, &mut space[..]);
+        let sent = write_chunks(&file(), "id", &b"longer than the space for it"[..], full);
+        assert_eq!(sent.expect_err("no space").kind(), io::ErrorKind::WriteZero);
     }
 }

@@ -42,10 +42,15 @@ impl CallTree {
         let mut tree = Self::default();
         let frames = tree.all_frames(profile);
         let wanted: Vec<u32> = call_site.iter().map(|name| tree.name(name)).collect();
+        // Samples that differ only in their labels are one.
+        let mut amounts = vec![0i64; profile.stack_count()];
         for sample in profile.samples() {
-            let amount = sample.values.get(value).copied().unwrap_or(0);
-            let names = names_of(profile, sample.stack, &frames);
-            if amount != 0 && begins_with(names.clone(), &wanted) {
+            let amount = &mut amounts[sample.stack.index()];
+            *amount = amount.saturating_add(sample.values.get(value).copied().unwrap_or(0));
+        }
+        for (at, amount) in amounts.into_iter().enumerate().filter(|(_, amount)| *amount != 0) {
+            let names = names_of(profile, StackId::from_index(at), &frames);
+            if begins_with(names.clone(), &wanted) {
                 tree.add(names, amount);
             }
         }

@@ -1,7 +1,7 @@
 //! What receivers get, read again by the readers of those formats.
 
 use flamelet_formats::FormatOptions;
-use flamelet_profile::protobuf::{FieldValue, Fields};
+use flamelet_profile::protobuf::bytes_field;
 use flamelet_profile::{LabelSetId, Limits, Profile, ProfileBuilder, pprof};
 use flamelet_remote::push::{Protocol, Series, name_of, prepare};
 use std::io::Read;
@@ -123,17 +123,14 @@ fn kinds_have_the_names_that_receivers_know() {
     assert_eq!(named(&[("samples", "count"), ("cpu", "nanoseconds")]), "process_cpu");
     assert_eq!(named(&[("alloc_objects", "count"), ("inuse_space", "bytes")]), "memory");
     assert_eq!(named(&[("contentions", "count"), ("delay", "nanoseconds")]), "block");
+    assert_eq!(named(&[("awaits", "count"), ("delay", "nanoseconds")]), "await");
+    assert_eq!(named(&[("polls", "count"), ("delay", "nanoseconds")]), "blocked");
 }
 
-/// Returns the first field of a message with this number.
 fn field(message: &[u8], wanted: u32) -> Vec<u8> {
-    let mut fields = Fields::new(message);
-    while let Some((number, value)) = fields.next().expect("a message") {
-        if let (true, FieldValue::Bytes(bytes)) = (number == wanted, value) {
-            return bytes.to_vec();
-        }
-    }
-    panic!("field {wanted} is missing");
+    let field = bytes_field(message, wanted).expect("a message");
+    assert!(!field.is_empty(), "no field {wanted}");
+    field.to_vec()
 }
 
 #[test]

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use flamelet_profile::{LabelSetId, Line, LocationId, Profile};
-use serde::Serialize;
 
 use crate::observations::effective_observations;
 pub use crate::verdict::Verdict;
 use crate::verdict::judge;
 
 /// One kind of value of a profile.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "text", derive(serde::Serialize))]
 pub struct SampleTypeInfo {
     /// What is counted.
     pub kind: String,
@@ -23,7 +23,8 @@ pub struct SampleTypeInfo {
 }
 
 /// A binary of a profile.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "text", derive(serde::Serialize))]
 pub struct MappingInfo {
     /// The file.
     pub file: String,
@@ -36,7 +37,8 @@ pub struct MappingInfo {
 }
 
 /// The answer of `info`. Its JSON form is stable.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "text", derive(serde::Serialize))]
 pub struct Info {
     /// The kinds of values.
     pub sample_types: Vec<SampleTypeInfo>,

@@ -8,7 +8,7 @@
 //! | which functions cost most | [`top`] |
 //! | whose code costs most: your functions, crates, threads | [`by`] |
 //! | what stands out, and what usually helps | [`explain`] |
-//! | which functions call them, and which do they call | [`tree`], [`graph`] |
+//! | which functions call a function, and which does it call | [`tree`], [`graph`] |
 //! | every stack | [`traces`] |
 //! | by label | [`labels`] |
 //! | down to lines and instructions | [`list`], [`disasm`] |
@@ -19,6 +19,9 @@
 //! [`text`] formats the answers for a terminal, [`files`] writes those for other programs, and [`page`] prepares them
 //! for the viewer. [`flame`] lays out flame graphs. A service links only what `page` and `flame` need; the rest is
 //! behind the feature `text`, which is on by default.
+
+#[macro_use]
+mod serialize;
 
 #[cfg(feature = "text")]
 pub mod by;

@@ -1,6 +1,7 @@
 //! Prepares a profile as the options specify.
 
-use std::ops::AddAssign;
+use std::num::Saturating;
+use std::ops::{AddAssign, Range};
 use std::sync::Arc;
 
 use flamelet_profile::{
@@ -13,7 +14,7 @@ use crate::fold;
 use crate::mine::Mine;
 use crate::names::base_name;
 use crate::options::{ReportKind, ReportOptions};
-use crate::stacks::{EntryCost, Nodes, base_label_sets, costs};
+use crate::stacks::{EntryCost, Nodes, base_label_sets, costs, sums};
 
 /// A sum over samples, and the sum that divides it if a mean is requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -182,21 +183,34 @@ impl Report {
 
     /// Returns the cost of each sample, without samples that cost nothing.
     pub(crate) fn weighed(&self) -> impl Iterator<Item = (Sample<'_>, Cost)> {
+        self.weighed_in(0..self.profile.sample_count())
+    }
+
+    /// The same for some of the samples.
+    pub(crate) fn weighed_in(&self, samples: Range<usize>) -> impl Iterator<Item = (Sample<'_>, Cost)> {
         let cost = |sample: &Sample<'_>| Cost { sum: self.value(sample), divisor: self.divisor(sample) };
-        self.profile
-            .samples()
+        samples
+            .map(|row| self.profile.sample(row))
             .map(move |sample| (sample, cost(&sample)))
             .filter(|(_, cost)| *cost != Cost::default())
     }
 
     /// Returns the stack of each sample with its value, without samples that cost nothing.
-    pub(crate) fn costs_of_samples(&self) -> impl Iterator<Item = (StackId, Cost)> {
-        let costs = self.profile.samples().map(|sample| (sample.stack, self.value(&sample)));
-        costs.filter(|(_, value)| *value != 0).map(|(stack, sum)| (stack, Cost { sum, divisor: 0 }))
+    pub(crate) fn values_of_samples(&self) -> impl Iterator<Item = (StackId, Saturating<i64>)> {
+        let values = self.profile.samples().map(|sample| (sample.stack, Saturating(self.value(&sample))));
+        values.filter(|(_, value)| value.0 != 0)
     }
 
-    /// Returns the cost of each node.
     pub(crate) fn costs(&self, nodes: &Nodes) -> Vec<EntryCost<Cost>> {
+        if !self.options.mean
+            && let Some(sums) = sums(&self.profile, &nodes.table, nodes.len(), self.value_index)
+        {
+            let cost = |sum| Cost { sum, divisor: 0 };
+            return sums
+                .into_iter()
+                .map(|sum| EntryCost { flat: cost(sum.flat), cum: cost(sum.cum) })
+                .collect();
+        }
         let stacks = self.weighed().map(|(sample, cost)| (sample.stack, cost));
         costs(&self.profile, &nodes.table, nodes.len(), stacks)
     }
@@ -261,9 +275,8 @@ fn owners(
     let mine = Mine::parse(&options.mine)?;
     let (owners, unmatched) = mine.owners(profile);
     let unmatched = unmatched.into_iter();
-    warnings.extend(
-        unmatched.map(|text| format!("--mine '{text}' matches no function and no file of this profile")),
-    );
+    warnings
+        .extend(unmatched.map(|text| format!("--mine '{text}' matches no function or file in this profile")));
     Ok(Some(Arc::new(owners)))
 }
 

@@ -1,16 +1,14 @@
 //! How much a profile can be trusted: what is wrong with it, what that does to the answer, and what to do.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use flamelet_profile::observations::share_interval;
-use flamelet_profile::{KERNEL_START, Profile, Quality, Sample};
-use serde::Serialize;
+use flamelet_profile::{KERNEL_START, LabelSetId, Profile, Quality, Sample};
 
 use crate::observations::effective_observations;
 
 /// How much a profile can be trusted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     /// No faults found.
     Good,
@@ -31,12 +29,18 @@ impl Verdict {
     }
 }
 
+impl serde::Serialize for Verdict {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.word())
+    }
+}
+
 /// Shares above which a fault is mentioned, and above which the profile is misleading.
 const FAIR: f64 = 0.02;
 const POOR: f64 = 0.20;
 
 /// With fewer observations than this, shares are guesses; with fewer than the second, small ones are.
-const GUESSES: f64 = 50.0;
+pub(crate) const GUESSES: f64 = 50.0;
 const ROUGH: f64 = 400.0;
 
 /// The observations from which a list of roots says anything.
@@ -53,7 +57,7 @@ struct Fault {
 /// Returns the verdict and the faults, the most important one first.
 pub(crate) fn judge(profile: &Profile) -> (Verdict, Vec<String>) {
     let mut faults: Vec<Fault> =
-        [no_samples(profile), few(profile), unnamed(profile), wrong_roots(profile)]
+        [nothing(profile), few(profile), unnamed(profile), wrong_roots(profile)]
             .into_iter()
             .chain(profile.quality.iter().flat_map(|quality| {
                 [lost(profile, quality), cut(profile, quality), unseen(profile, quality)]
@@ -78,16 +82,25 @@ fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-fn no_samples(profile: &Profile) -> Option<Fault> {
-    let text = "it has no samples: was the program idle, or the capture too short?";
-    (profile.sample_count() == 0).then(|| Fault { share: 1.0, text: text.to_owned() })
+fn nothing(profile: &Profile) -> Option<Fault> {
+    let is_zero = |sample: Sample<'_>| sample.values.iter().all(|value| *value == 0);
+    let text = match profile.sample_count() {
+        0 => "it has no samples: was the program idle, or the capture too short?",
+        _ if profile.samples().all(is_zero) => {
+            "all its values are zero: was the program idle, or the capture too short?"
+        }
+        _ => return None,
+    };
+    Some(Fault { share: 1.0, text: text.to_owned() })
 }
 
 fn few(profile: &Profile) -> Option<Fault> {
     if profile.sample_count() == 0 {
         return None;
     }
-    let count = effective_observations(profile, profile.default_sample_index())?;
+    let Some(count) = effective_observations(profile, profile.default_sample_index()) else {
+        return lonely(profile);
+    };
     let share = match count {
         _ if count < GUESSES => 0.5,
         _ if count < ROUGH => 0.1,
@@ -97,7 +110,7 @@ fn few(profile: &Profile) -> Option<Fault> {
     let shown = count.round().max(1.0);
     let observations = if shown == 1.0 { "observation" } else { "observations" };
     let text = format!(
-        "it rests on {shown} {observations}: a function shown with 10 % may really have {:.0} to {:.0} %; {}",
+        "it has only {shown} {observations}: a function shown at 10 % may really have {:.0} to {:.0} %; {}",
         low * 100.0,
         high * 100.0,
         more_observations(profile)
@@ -105,10 +118,21 @@ fn few(profile: &Profile) -> Option<Fault> {
     Some(Fault { share, text })
 }
 
+/// Says that a profile of unknown weight has one stack only, so that there is nothing to compare it with.
+fn lonely(profile: &Profile) -> Option<Fault> {
+    let text = "it has one stack and no count: it shows where the program was, but not for how long";
+    // A capture that counts an event knows its number.
+    let is_counted = profile.quality.is_some();
+    (profile.sample_count() == 1 && !is_counted).then(|| Fault { share: 0.1, text: text.to_owned() })
+}
+
 /// Returns how to get more observations.
 fn more_observations(profile: &Profile) -> &'static str {
     match &profile.quality {
         Some(quality) if is_coarse(profile, quality) => "capture for longer, or with the engine `perf`",
+        Some(quality) if profile.string(quality.engine) == "preload" => {
+            "capture for longer, or with a smaller `--heap=SIZE`"
+        }
         Some(_) => "capture for longer, or at a higher rate",
         None => "capture for longer",
     }
@@ -124,13 +148,36 @@ fn is_coarse(profile: &Profile, quality: &Quality) -> bool {
 }
 
 fn unnamed(profile: &Profile) -> Option<Fault> {
-    let share = unnamed_share(profile);
+    let (share, file) = unnamed_leaves(profile);
+    let remedy = match file {
+        "" => "symbolize it with `flamelet symbolize --binary FILE`".to_owned(),
+        file if is_generated(file) => {
+            "most are in code that was generated while the program ran; start it so that its runtime lists that \
+             code, and capture again"
+                .to_owned()
+        }
+        file if file.starts_with("[kernel") => {
+            "most are in the kernel, and `flamelet doctor` says how to see its names".to_owned()
+        }
+        file => {
+            let name = file.rsplit('/').next().unwrap_or(file);
+            format!(
+                "most are in {name}; install its debug symbols, or symbolize it with `flamelet symbolize --binary \
+                 FILE`"
+            )
+        }
+    };
     let text = format!(
-        "{} of the leaf frames have no name, so their functions cannot be told apart: symbolize it with \
-         `flamelet symbolize --binary FILE`",
+        "{} of the leaf frames have no name, so their functions cannot be told apart: {remedy}",
         percent(share)
     );
     Some(Fault { share, text })
+}
+
+/// Returns whether memory of this name is no file, but holds code that a program generates.
+fn is_generated(name: &str) -> bool {
+    const MEMORY: [&str; 5] = ["//anon", "[anon", "/memfd:", "/dev/zero", "/anon_hugepage"];
+    MEMORY.iter().any(|memory| name.starts_with(memory))
 }
 
 fn lost(profile: &Profile, quality: &Quality) -> Option<Fault> {
@@ -138,12 +185,12 @@ fn lost(profile: &Profile, quality: &Quality) -> Option<Fault> {
     // A capture inside the process counts as lost what the CPU time called for and no signal saw.
     let text = match profile.observations {
         Some(_) if profile.string(quality.engine) == Quality::INSIDE_A_COMMAND => format!(
-            "{} of the CPU time has no sample: work in processes and threads that live for milliseconds is shown too \
-             small; `flamelet doctor` says how to allow perf_event_open, which sees them",
+            "{} of the CPU time has no sample: work in processes and threads that live for milliseconds is \
+             undercounted; `flamelet doctor` says how to allow perf_event_open, which sees them",
             percent(share)
         ),
         Some(_) => format!(
-            "{} of the CPU time has no sample: work in threads that live for milliseconds is shown too small; \
+            "{} of the CPU time has no sample: work in threads that live for milliseconds is undercounted; \
              sample from outside with `flamelet record`",
             percent(share)
         ),
@@ -158,25 +205,45 @@ fn cut(profile: &Profile, quality: &Quality) -> Option<Fault> {
     let whole = if is_opened(profile) { go_roots(profile) } else { 0 };
     let share = share(quality.truncated.saturating_sub(whole), quality.samples);
     let text = format!(
-        "{} of the stacks do not reach the start of their thread: callers above the cut are shown too small, functions' \
+        "{} of the stacks do not reach the start of their thread: callers above the cut are undercounted, functions' \
          own costs are right; `flamelet doctor BINARY` says what is missing",
         percent(share)
     );
     Some(Fault { share, text })
 }
 
-/// Returns the CPU time that perf's clock did not see: it starts anew with each thread.
+/// Fewer missing samples than this are chance.
+const SLIGHT: f64 = 10.0;
+
+/// Returns the CPU time that perf's clock did not see: it starts anew with each thread, and each time that one wakes up.
 fn unseen(profile: &Profile, quality: &Quality) -> Option<Fault> {
     if quality.asked_millihertz == 0 || quality.achieved_millihertz == 0 || profile.observations.is_some() {
         return None;
     }
     let share = 1.0 - share(quality.achieved_millihertz, quality.asked_millihertz);
-    let text = format!(
-        "{} of the CPU time has no sample: threads that end within a sampling period are missed, so what they do is \
-         shown too small; raise the rate",
-        percent(share)
-    );
+    let missing = quality.samples as f64 * share / (1.0 - share);
+    if share <= FAIR || missing < SLIGHT {
+        return None;
+    }
+    let threads = thread_count(profile) as f64;
+    // A thread that ends misses one sample at most.
+    let why = if threads > 0.0 && threads < missing / 2.0 {
+        "the clock starts a little late whenever a thread wakes up, which happens often here, so work right after a \
+         wake-up is undercounted; other shares are right"
+    } else {
+        "threads that end within a sampling period are missed, so their work is undercounted; raise the rate"
+    };
+    let text = format!("{} of the CPU time has no sample: {why}", percent(share));
     Some(Fault { share, text })
+}
+
+/// Returns how many threads were seen, with samples or without, or 0 if the profile does not tell.
+fn thread_count(profile: &Profile) -> usize {
+    let labels = (0..profile.label_set_count()).map(|at| profile.labels(LabelSetId::from_index(at)));
+    let threads = labels.flatten().filter(|label| profile.string(label.key) == "tid");
+    let threads: BTreeSet<i64> = threads.map(|label| label.number).collect();
+    // Threads that ended before their first sample are known to the timeline only.
+    threads.len().max(profile.timeline.as_ref().map_or(0, |timeline| timeline.threads.len()))
 }
 
 /// Returns the share of stacks whose roots start no thread, as those of `perf record -g` for a program without frame
@@ -210,9 +277,10 @@ fn wrong_roots(profile: &Profile) -> Option<Fault> {
     Some(Fault { share: wrong / all, text })
 }
 
-/// Returns whether perf recorded it and flamelet only opened it.
+/// Returns whether perf recorded it and flamelet only opened it: what perf itself used was not measured.
 fn is_opened(profile: &Profile) -> bool {
-    profile.quality.as_ref().is_some_and(|quality| profile.string(quality.engine) == "perf")
+    let is_perf = |quality: &Quality| profile.string(quality.engine) == "perf" && quality.own_cpu_nanos == 0;
+    profile.quality.as_ref().is_some_and(is_perf)
 }
 
 /// The outermost frame of a stack.
@@ -292,25 +360,30 @@ fn default_value(profile: &Profile, sample: &Sample<'_>) -> f64 {
     sample.values.get(profile.default_sample_index()).map_or(0.0, |&value| value.unsigned_abs() as f64)
 }
 
-/// Returns the share of samples, by their default value, whose leaf has no name.
-fn unnamed_share(profile: &Profile) -> f64 {
-    let (mut unnamed, mut all) = (0.0, 0.0);
+/// Returns the share of samples, by their default value, whose leaf has no name, and the file that most of them are in;
+/// empty if it is not known.
+fn unnamed_leaves(profile: &Profile) -> (f64, &str) {
+    let (mut by_file, mut all): (BTreeMap<&str, f64>, f64) = (BTreeMap::new(), 0.0);
     for sample in profile.samples() {
         let value = default_value(profile, &sample);
         all += value;
         let Some(&leaf) = profile.stack(sample.stack).first() else { continue };
         let function = profile.lines(leaf).first().and_then(|line| line.function);
         if function.is_none_or(|function| profile.function(function).name.is_empty()) {
-            unnamed += value;
+            let mapping = profile.location(leaf).mapping;
+            let file = mapping.map_or("", |mapping| profile.string(profile.mapping(mapping).filename));
+            *by_file.entry(file).or_default() += value;
         }
     }
-    if all == 0.0 { 0.0 } else { unnamed / all }
+    let most = by_file.iter().max_by(|a, b| a.1.total_cmp(b.1)).map_or("", |(&file, _)| file);
+    let unnamed: f64 = by_file.values().sum();
+    (if all == 0.0 { 0.0 } else { unnamed / all }, most)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flamelet_profile::{LabelSetId, Observed, ProfileBuilder};
+    use flamelet_profile::{Observed, ProfileBuilder};
 
     /// A CPU profile with stacks, root first, and how many samples each has.
     fn profile(engine: &str, stacks: &[(&str, i64)], change: impl FnOnce(&mut Quality)) -> Profile {
@@ -339,12 +412,32 @@ mod tests {
         for count in [1, 12, 17] {
             let (found, why) = verdict(&profile("perf cpu-clock", &[("_start;main", count)], |_| {}));
             assert_eq!(found, Verdict::Poor);
-            assert!(why.starts_with(&format!("it rests on {count} observation")), "{why}");
+            assert!(why.starts_with(&format!("it has only {count} observation")), "{why}");
         }
         let (found, why) = verdict(&profile("perf cpu-clock", &[("_start;main", 100)], |_| {}));
         assert_eq!(found, Verdict::Fair);
         assert!(why.contains("10 % may really have 6 to 17 %"), "{why}");
         assert_eq!(verdict(&profile("perf cpu-clock", &[("_start;main", 1000)], |_| {})).0, Verdict::Good);
+    }
+
+    #[test]
+    fn one_stack_and_zeros_are_not_good() {
+        let made = |kind: &str, unit: &str, values: &[i64]| {
+            let mut builder = ProfileBuilder::new(&[(kind, unit)]);
+            for (number, &value) in values.iter().enumerate() {
+                let frame = builder.named_frame(&format!("step_{number}"));
+                let stack = builder.stack(&[frame]);
+                builder.sample(stack, LabelSetId::EMPTY, &[value]);
+            }
+            verdict(&builder.finish())
+        };
+        let (found, why) = made("instructions", "count", &[7000]);
+        assert_eq!(found, Verdict::Fair, "{why}");
+        assert!(why.starts_with("it has one stack"), "{why}");
+        assert_eq!(made("instructions", "count", &[7000, 3]).0, Verdict::Good);
+        let (found, why) = made("cpu", "nanoseconds", &[0, 0]);
+        assert_eq!(found, Verdict::Poor);
+        assert!(why.starts_with("all its values are zero"), "{why}");
     }
 
     #[test]
@@ -389,6 +482,8 @@ mod tests {
         assert_eq!(verdict(&profile("perf", &right, |_| {})).0, Verdict::Good);
         // flamelet's own recordings say themselves which stacks are cut.
         assert_eq!(verdict(&profile("perf cpu-clock", &wrong, |_| {})).0, Verdict::Good);
+        let own = |quality: &mut Quality| quality.own_cpu_nanos = 1;
+        assert_eq!(verdict(&profile("perf", &wrong, own)).0, Verdict::Good);
     }
 
     #[test]
@@ -400,9 +495,61 @@ mod tests {
         let (found, why) = verdict(&profile("perf cpu-clock", &stacks, slow));
         assert_eq!(found, Verdict::Poor);
         assert!(why.starts_with("30.0 % of the CPU time has no sample: threads that end"), "{why}");
+        // Two threads with many samples each are not short.
+        let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
+        let frame = builder.named_frame("_start");
+        let stack = builder.stack(&[frame]);
+        for tid in [7, 8] {
+            let label = builder.number_label("tid", tid, "");
+            let labels = builder.labels(&[label]);
+            builder.sample(stack, labels, &[500, 5_000_000]);
+        }
+        let engine = builder.string("perf cpu-clock");
+        let mut quality = Quality { engine, samples: 1000, ..Quality::default() };
+        slow(&mut quality);
+        let (_, why) = verdict(&builder.finish_with(None, Some(quality)));
+        assert!(
+            why.starts_with("30.0 % of the CPU time has no sample: the clock starts a little late"),
+            "{why}"
+        );
+        // Threads that ended before their first sample have none, but the timeline knows them.
+        let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
+        let frame = builder.named_frame("_start");
+        let stack = builder.stack(&[frame]);
+        let label = builder.number_label("tid", 7, "");
+        let labels = builder.labels(&[label]);
+        builder.sample(stack, labels, &[1000, 10_000_000]);
+        let name = builder.string("worker");
+        let thread = |tid| flamelet_profile::Thread { pid: 7, tid, name, process: name };
+        let timeline = flamelet_profile::Timeline {
+            start_nanos: 0,
+            threads: (0..3000).map(thread).collect(),
+            events: Vec::new(),
+            value_type: 1,
+        };
+        let engine = builder.string("perf cpu-clock");
+        let mut quality = Quality { engine, samples: 1000, ..Quality::default() };
+        slow(&mut quality);
+        let (_, why) = verdict(&builder.finish_with(Some(timeline), Some(quality)));
+        assert!(why.starts_with("30.0 % of the CPU time has no sample: threads that end"), "{why}");
         // Opened files do not know their rate.
         let asked = |quality: &mut Quality| quality.asked_millihertz = 1_000_000;
         assert_eq!(verdict(&profile("perf", &stacks, asked)).0, Verdict::Good);
+    }
+
+    #[test]
+    fn what_to_do_about_missing_names_depends_on_where_they_are() {
+        let remedy = |file: &str| {
+            let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
+            let mapping = builder.file_mapping(0x1000..0x9000, 0, file, "");
+            let leaf = builder.address(Some(mapping), 0x2000);
+            let stack = builder.stack(&[leaf]);
+            builder.sample(stack, LabelSetId::EMPTY, &[1000, 10_000_000]);
+            verdict(&builder.finish()).1
+        };
+        assert!(remedy("//anon").contains("its runtime lists that code"), "{}", remedy("//anon"));
+        assert!(remedy("/usr/lib/libz.so.1").contains("most are in libz.so.1; install its debug symbols"));
+        assert!(remedy("[kernel.kallsyms]").contains("flamelet doctor"));
     }
 
     #[test]

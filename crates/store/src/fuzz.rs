@@ -2,10 +2,10 @@
 
 use flamelet_profile::{Budget, Limits, ProfileBuilder, Quality};
 
-use crate::encode::Encoder;
-use crate::merge::Merge;
-use crate::query::Query;
-use crate::record::{self, Effort};
+use crate::reader::merge::Merge;
+use crate::reader::query::Query;
+use crate::segment::encode::Encoder;
+use crate::segment::record::{self, Effort};
 use crate::segment::{HEADER, visit};
 
 /// Reads any bytes as a segment and makes a profile of all its windows.

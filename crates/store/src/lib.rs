@@ -30,39 +30,24 @@
 //! - Call [`Writer::append`] on a thread of its own: disks can be slow.
 //! - When [`Writer::append`] fails, report it once and continue: each call tries again.
 
-mod cursor;
-mod decode;
-mod encode;
-mod folder;
-mod follow;
+mod files;
 mod fuzz;
-mod hash;
-mod kind;
-mod merge;
 mod names;
-mod observed;
-mod options;
-pub mod private;
-mod query;
 mod reader;
-pub mod record;
-mod retention;
 mod segment;
-mod span;
-mod sys;
-mod tables;
-mod totals;
 mod writer;
 
-pub use cursor::{Cursor, Progress};
-pub use folder::{is_history, lock, unlock};
-pub use follow::{Follower, NextWindow, Position};
+pub use files::folder::{is_history, lock, unlock};
+pub use files::private;
 #[doc(hidden)]
 pub use fuzz::{example_bodies, fuzz_bodies, fuzz_segment};
-pub use hash::ContentHash;
-pub use kind::Kind;
-pub use options::Options;
-pub use query::{KeepLabels, Query};
+pub use reader::cursor::{Cursor, Progress};
+pub use reader::follow::{Follower, NextWindow, Position};
+pub use reader::query::{KeepLabels, Query};
+pub use reader::totals::EachTotal;
 pub use reader::{Reader, Skipped};
-pub use totals::EachTotal;
+pub use segment::hash::ContentHash;
+pub use segment::kind::{HEAP, Kind};
+pub use segment::record;
+pub use writer::options::Options;
 pub use writer::{Status, Writer};

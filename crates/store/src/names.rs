@@ -14,9 +14,9 @@ use flamelet_profile::{
 };
 use rustc_hash::FxBuildHasher;
 
-use crate::folder::{HistoryFolder, NamesFile};
-use crate::record::{self, Effort, Records};
-use crate::sys;
+use crate::files::folder::{HistoryFolder, NamesFile};
+use crate::files::sys;
+use crate::segment::record::{self, Effort, Records};
 
 const HEADER: &[u8; 20] = b"flamelet names 1\r\n\0\0";
 /// Code places of one build whose names are kept at most.
@@ -62,7 +62,6 @@ struct Build {
     segment: u64,
 }
 
-/// A mapping of a build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct MappedBuild {
     start: u64,

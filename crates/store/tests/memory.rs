@@ -1,45 +1,12 @@
 //! What a writer takes of a service's memory, counted by the allocator. The one test of this process, so that nothing else
 //! allocates meanwhile.
-#![allow(unsafe_code)] // An allocator.
-
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use flamelet_profile::{NamedLine, Profile, ProfileBuilder};
 use flamelet_store::{Options, Writer};
-
-/// Counts the bytes that are allocated, and the maximum of that.
-struct Counting;
-
-static LIVE: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call is passed on to the system's allocator as it is.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let live = LIVE.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        MOST.fetch_max(live, Ordering::Relaxed);
-        // SAFETY: the caller's promises hold.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promises hold.
-        unsafe { System.dealloc(block, layout) }
-    }
-}
+use flamelet_test_support::{CountingAllocator, allocated, most_allocated};
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// Returns how many bytes more than at its start were allocated at some moment of `work`.
-fn most_during<T>(work: impl FnOnce() -> T) -> (T, usize) {
-    let before = LIVE.load(Ordering::Relaxed);
-    MOST.store(before, Ordering::Relaxed);
-    let result = work();
-    (result, MOST.load(Ordering::Relaxed) - before)
-}
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 const SECOND: i64 = 1_000_000_000;
 const START: i64 = 1_794_700_800 * SECOND;
@@ -84,21 +51,21 @@ fn a_writer_and_its_names_stay_below_16_megabytes() {
     let mut options = Options::default();
     options.age = std::time::Duration::from_secs(u64::from(u32::MAX));
     let mut writer = Writer::open(folder.path(), options).expect("opened");
-    let before = LIVE.load(Ordering::Relaxed);
-    let held = || LIVE.load(Ordering::Relaxed).saturating_sub(before);
+    let before = allocated();
+    let held = || allocated().saturating_sub(before);
     let (mut most, mut places) = (0, 0);
     // An hour, without a name looked up: 360,000 places, of which the writer remembers 200,000.
     for number in 0..360 {
         let held = held();
         let window = window(number);
-        let (result, taken) = most_during(|| writer.append("cpu", &window));
+        let (result, taken) = most_allocated(|| writer.append("cpu", &window));
         result.expect("written");
         most = most.max(held + taken);
     }
     assert!(most < MOST_BYTES, "{most} bytes for windows");
     loop {
         let held = held();
-        let (kept, taken) = most_during(|| {
+        let (kept, taken) = most_allocated(|| {
             let mut unnamed = writer.take_unnamed()?;
             symbolize(&mut unnamed);
             writer.keep_names(&unnamed).ok()

@@ -50,9 +50,12 @@ impl Translation {
                 return of_segment(segment);
             }
         }
-        // The one executable segment begins where the mapping does.
+        // The one executable segment begins where the mapping does, or the mapping is of the whole file, as a store keeps it.
         let mut executable = segments.iter().filter(|segment| segment.executable);
         match (executable.next(), executable.next()) {
+            (Some(only), None) if !offsets_are_real && mapped.offset == 0 => {
+                of_segment(&Segment { offset: offset_in_binary(segments, only), ..*only })
+            }
             (Some(only), None) => Self { bias: (only.address & !(PAGE - 1)).wrapping_sub(mapped.start) },
             _ => Self { bias: mapped.offset.wrapping_sub(mapped.start) },
         }
@@ -66,6 +69,20 @@ impl Translation {
     pub(crate) fn undo(self, address: u64) -> u64 {
         address.wrapping_sub(self.bias)
     }
+}
+
+/// Returns where a segment begins in the binary that a debug file was made of: linkers write segments one after the other, each at
+/// the next offset that is as far into a page as its address.
+fn offset_in_binary(segments: &[Segment], wanted: &Segment) -> u64 {
+    let mut end = 0u64;
+    for segment in segments.iter().take_while(|segment| *segment != wanted) {
+        end = next_place(end, segment).saturating_add(segment.memory_size);
+    }
+    next_place(end, wanted)
+}
+
+fn next_place(end: u64, segment: &Segment) -> u64 {
+    end.saturating_add(segment.address.wrapping_sub(end) & (PAGE - 1))
 }
 
 /// Returns whether the mapping contains a part of the segment.
@@ -98,6 +115,29 @@ mod tests {
         let mapped = MappedAt { start: 0x7f00_0000_1000, limit: 0x7f00_0000_3000, offset: 0x1000 };
         let hollow = Segment { offset: 0x40, file_size: 0, ..TEXT };
         assert_eq!(Translation::new(mapped, &[hollow, DATA], false).apply(0x7f00_0000_1a40), 0x2a40);
+    }
+
+    /// As GNU's linker and lld lay them out.
+    #[test]
+    fn a_debug_file_has_offsets_too_if_the_whole_file_is_mapped() {
+        let mapped = MappedAt { start: 0x9000_0000, limit: 0x9100_0000, offset: 0 };
+        let hollow = |address, memory_size, executable| Segment {
+            address,
+            memory_size,
+            offset: 0,
+            file_size: 0,
+            executable,
+        };
+        for (first, text, offset) in [
+            (hollow(0x40_0000, 0x618, false), hollow(0x40_1000, 0x195, true), 0x1000),
+            (hollow(0, 0x1a3c, false), hollow(0x2a40, 0x1000, true), 0x1a40),
+            (hollow(0, 0x2a00, false), hollow(0x3a00, 0x1000, true), 0x2a00),
+        ] {
+            let translation = Translation::new(mapped, &[first, text, DATA], false);
+            assert_eq!(translation.apply(mapped.start + offset + 7), text.address + 7);
+        }
+        let one = hollow(0x40_0000, 0x2000, true);
+        assert_eq!(Translation::new(mapped, &[one, DATA], false).apply(mapped.start + 0x1234), 0x40_1234);
     }
 
     #[test]

@@ -6,10 +6,11 @@
 use std::fmt;
 use std::path::Path;
 
+use flamelet_profile::hex;
 use object::Object;
 
-use crate::file::Bytes;
-use crate::image::Image;
+use crate::elf::file::Bytes;
+use crate::elf::image::Image;
 use crate::limits::Limits;
 use crate::{Result, elf};
 
@@ -25,13 +26,7 @@ impl BuildId {
 
     /// Parses lower- or upper-case hexadecimal, as in profiles.
     pub fn from_hex(text: &str) -> Option<Self> {
-        if text.is_empty() || !text.is_ascii() || !text.len().is_multiple_of(2) {
-            return None;
-        }
-        let pairs = text.as_bytes().chunks_exact(2);
-        let bytes: Option<Box<[u8]>> =
-            pairs.map(|pair| Some(hex_digit(pair[0])? << 4 | hex_digit(pair[1])?)).collect();
-        bytes.map(Self)
+        Self::from_bytes(&hex::decode(&text.to_ascii_lowercase())?)
     }
 
     /// Returns the bytes.
@@ -48,12 +43,8 @@ impl BuildId {
 
 impl fmt::Display for BuildId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&hex::encode(&self.0))
     }
-}
-
-fn hex_digit(digit: u8) -> Option<u8> {
-    (digit as char).to_digit(16).map(|value| value as u8)
 }
 
 /// Returns the build id of the ELF file in `bytes`, if it has one.

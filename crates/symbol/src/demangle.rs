@@ -1,7 +1,14 @@
-//! Demangles Rust (v0 and legacy) and C++ symbol names.
+//! Demangles Rust (v0 and legacy) and C++ symbol names; those of C++ without arguments, unless the feature `cpp` is on.
+
+mod cpp_name;
 
 use std::borrow::Cow;
 use std::fmt;
+
+#[cfg(not(feature = "cpp"))]
+use cpp_name as cpp;
+#[doc(hidden)] // The fuzz target `names` has the feature `cpp`, too.
+pub use cpp_name::cpp_name;
 
 /// Longer symbols are left as they are.
 const LONGEST_SYMBOL: usize = 1 << 16;
@@ -25,6 +32,7 @@ pub enum Demangle {
 /// use flamelet_symbol::demangle::demangle;
 /// assert_eq!(demangle("_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE"), "core::fmt::Write::write_fmt");
 /// assert_eq!(demangle("_RNvC7mycrate3foo"), "mycrate::foo");
+/// # #[cfg(feature = "cpp")]
 /// assert_eq!(demangle("_ZN3foo3barEi"), "foo::bar(int)");
 /// assert_eq!(demangle("main"), "main");
 /// ```
@@ -59,6 +67,7 @@ fn rust(symbol: &str) -> Option<String> {
     Some(name.0)
 }
 
+#[cfg(feature = "cpp")]
 fn cpp(symbol: &str) -> Option<String> {
     if !symbol.starts_with("_Z") && !symbol.starts_with("__Z") && !symbol.starts_with("_GLOBAL_") {
         return None;

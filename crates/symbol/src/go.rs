@@ -14,8 +14,8 @@ use gimli::Reader;
 use object::{Object, ObjectSection};
 
 use crate::Result;
+use crate::elf::patience::Patience;
 use crate::elf::{self, Elf};
-use crate::limits::Patience;
 
 /// What is known about an address.
 #[derive(Clone, Debug, PartialEq, Eq)]

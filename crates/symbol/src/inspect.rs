@@ -5,12 +5,14 @@ use std::path::Path;
 use gimli::{BaseAddresses, CieOrFde, EhFrame, EndianSlice, UnwindSection};
 use object::{Architecture, Object, ObjectKind, ObjectSection, ObjectSymbol};
 
+use crate::Result;
 use crate::buildid::BuildId;
 use crate::elf::Elf;
-use crate::file::Bytes;
-use crate::image::Image;
-use crate::limits::{Limits, Patience};
-use crate::{Result, elf, symbols};
+use crate::elf::file::Bytes;
+use crate::elf::image::Image;
+use crate::elf::patience::Patience;
+use crate::elf::{self, symbols};
+use crate::limits::Limits;
 
 /// The most functions that are examined to find out whether a binary keeps frame pointers.
 const MOST_FUNCTIONS: usize = 4000;

@@ -9,10 +9,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::buildid::BuildId;
+use crate::elf::symbols::Nearest;
 use crate::frame::Frame;
 use crate::names::NameTable;
 use crate::process::build_id_in_notes;
-use crate::symbols::Nearest;
 use crate::{Error, ErrorKind, Result};
 
 /// Where Linux lists the kernel's symbols.
@@ -127,7 +127,7 @@ impl KernelSymbols {
                 }));
             start += line.len();
         }
-        functions.sort_by_key(|function| function.0);
+        flamelet_profile::sort_rows_by_key(&mut functions, |function| function.0);
         // A kernel that hides its addresses shows all of them as zero.
         functions.last().is_some_and(|last| last.0 != 0).then_some(Self { functions, list })
     }

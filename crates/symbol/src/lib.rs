@@ -46,23 +46,19 @@
 //!
 //! # Features
 //!
-//! `disasm` (default), `zstd` (default) and `xz` (default) read more kinds of files; `debuginfod` asks servers for
-//! debug files. All are additive.
+//! `cpp` (default) demangles C++ names with their arguments; `disasm`, `foreign`, `zstd` and `xz` (all default) read more kinds
+//! of files; `debuginfod` asks servers for debug files. All are additive.
 
 mod address;
 pub mod buildid;
-#[cfg(feature = "debuginfod")]
-mod debuginfod;
 pub mod demangle;
 #[cfg(feature = "disasm")]
 pub mod disassemble;
 mod dwarf;
 mod elf;
 mod error;
-mod file;
 mod frame;
 mod go;
-mod image;
 pub mod inspect;
 pub mod kernel;
 mod limits;
@@ -71,12 +67,8 @@ mod names;
 pub mod owner;
 pub mod process;
 pub mod rust_name;
-mod section;
-mod servers;
 pub mod source;
-mod source_path;
 pub mod symbolize;
-mod symbols;
 
 pub use address::MappedAt;
 pub use error::{Error, ErrorKind, Result};

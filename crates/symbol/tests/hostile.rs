@@ -7,7 +7,7 @@ use std::time::Duration;
 #[cfg(feature = "disasm")]
 use flamelet_symbol::disassemble::{self, Style};
 use flamelet_symbol::inspect::inspect_bytes;
-use flamelet_symbol::symbolize::frames_in_elf;
+use flamelet_symbol::symbolize::{Frame, frames_in_elf};
 use flamelet_symbol::{ErrorKind, Limits, buildid};
 use flamelet_test_support::Random;
 use support::{Program, symbol};
@@ -118,6 +118,28 @@ fn decompression_bombs() {
         "{:?}",
         resolved.warnings
     );
+}
+
+/// Each address of a function is in a hundred calls, which take a few bytes of the file.
+#[test]
+fn inlined_calls_around_many_addresses() {
+    const SIZE: u64 = 20_000;
+    let call = |number: u32, body: &str| {
+        format!("static inline __attribute__((always_inline)) void f{number}(void) {{ {body} }}\n")
+    };
+    let mut source = call(0, &format!("__asm__ volatile(\".skip {SIZE}\");"));
+    (1..100).for_each(|number| source += &call(number, &format!("f{}();", number - 1)));
+    source += "__attribute__((noinline)) void outer(void) { f99(); }\nint main(void) { outer(); }\n";
+    let program = Program::of_c(&source, &["-O1", "-g"]);
+    let (start, _) = symbol(&program.path, "outer");
+    let addresses: Vec<u64> = (start..start + SIZE).collect();
+    let limits = Limits { memory: 4 << 20, time: Duration::from_secs(600), ..LIMITS };
+    let resolved = frames_in_elf(&program.bytes(), &addresses, limits).expect("an ELF file");
+    let count: usize = resolved.frames.iter().map(|frames| frames.len()).sum();
+    assert!(count * size_of::<Frame>() < 4 << 20, "{count} frames");
+    assert!(resolved.frames.iter().all(|frames| frames.last().is_some_and(|frame| &*frame.name == "outer")));
+    let too_much = |warning: &String| warning.contains("more than the allowed 4194304 bytes");
+    assert!(resolved.warnings.iter().any(too_much), "{:?}", resolved.warnings);
 }
 
 #[test]

@@ -269,6 +269,23 @@ fn assembly_without_a_function() {
     assert_eq!(brief(&answers[1]), [("code.s".into(), "code.s".into(), 9)]);
 }
 
+/// As where a program starts: a symbol without a size, which only the debug file has.
+#[test]
+fn assembly_is_named_by_a_debug_file() {
+    let program = Program::c(&["-O2"]);
+    let source = program.file("code.s");
+    let text =
+        ".text\n.type known,@function\nknown:\n nop\n ret\n.size known,.-known\nbare:\n nop\n nop\n ret\n";
+    std::fs::write(&source, text).expect("written");
+    let (library, debug) = (program.file("code.so"), program.file("code.debug"));
+    run(Command::new("cc").args(["-shared", "-nostdlib", "-o"]).args([&library, &source]));
+    run(Command::new("objcopy").arg("--only-keep-debug").args([&library, &debug]));
+    let (start, size) = symbol(&library, "known");
+    for file in [&library, &debug] {
+        assert_eq!(brief(&frames(file, &[start + size + 1])[0]), [("bare".into(), String::new(), 0)]);
+    }
+}
+
 #[test]
 fn bytes_in_memory_need_no_file() {
     let program = Program::c(&["-O2", "-g"]);
@@ -278,4 +295,25 @@ fn bytes_in_memory_need_no_file() {
     assert_eq!(resolved.frames[0].last().map(|frame| &*frame.name), Some("outer"));
     assert!(resolved.frames[2].is_empty());
     assert!(resolved.warnings.is_empty(), "{:?}", resolved.warnings);
+}
+
+/// No symbol table has the stubs of functions in other files; objdump names them by their relocations too.
+#[test]
+fn stubs_have_the_names_of_what_they_call() {
+    for flags in [&["-O2", "-s", "-Wl,-z,lazy"][..], &["-O2", "-s", "-Wl,-z,now", "-fno-lto"]] {
+        let program = Program::c(flags);
+        let listing = run(Command::new("objdump").arg("-d").arg(&program.path));
+        let stubs = listing.lines().filter_map(|line| {
+            let (address, name) = line.strip_suffix("@plt>:")?.split_once(" <")?;
+            Some((u64::from_str_radix(address, 16).ok()?, name.to_owned()))
+        });
+        let (address, name) = { stubs }.find(|(_, name)| name == "printf").expect("a call of printf");
+        for inside in [0, 4, 15] {
+            assert_eq!(
+                brief(&frames(&program.path, &[address + inside])[0]),
+                [(name.clone(), String::new(), 0)]
+            );
+        }
+        assert!(frames(&program.path, &[address - 256])[0].is_empty(), "code without a name");
+    }
 }

@@ -3,6 +3,7 @@
 mod support;
 
 use std::process::Command;
+use std::time::Duration;
 
 use flamelet_profile::{LocationId, Mapping, MappingSymbols, Profile, ProfileBuilder};
 use flamelet_symbol::locate::Search;
@@ -109,6 +110,22 @@ fn what_is_forgotten_is_found_again() {
         symbolizer.shrink_to(0);
         assert_eq!(symbolizer.memory(), 0, "nothing is kept");
     }
+}
+
+#[test]
+fn what_all_files_of_a_profile_take_together_has_a_limit() {
+    let here = a_function_of_this_test as fn(u64) -> u64 as usize as u64;
+    let asked = |together: Limits| {
+        let options = SymbolizeOptions { together: Some(together), ..SymbolizeOptions::default() };
+        let summary = symbolize_profile(&mut profile_of(&[here, libc_function()]), &options);
+        assert_eq!((summary.asked, summary.mappings.len()), (2, 2));
+        let left_out = summary.warnings().filter(|(_, warning)| warning.starts_with("not opened: ")).count();
+        (summary.resolved, left_out)
+    };
+    let most = Limits { memory: u64::MAX, time: Duration::MAX, held: u64::MAX };
+    assert_eq!(asked(most), (2, 0));
+    assert_eq!(asked(Limits { memory: 1, ..most }), (1, 1), "the first file has used it up");
+    assert_eq!(asked(Limits { time: Duration::ZERO, ..most }), (0, 2));
 }
 
 /// Blocks that are dropped all the time are read again: every name is the same.

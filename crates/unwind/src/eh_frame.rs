@@ -4,6 +4,7 @@
 use crate::arch::{Architecture, x86_64};
 use crate::rule::{Base, MAX_OFFSET, Rule, Saved, SideCfa, SideRule};
 use crate::table::{Table, TableBuilder};
+use crate::text;
 use gimli::{
     BaseAddresses, CallFrameInstruction, CieOrFde, CommonInformationEntry, EhFrame, EndianSlice,
     FrameDescriptionEntry, LittleEndian, UnwindSection,
@@ -23,20 +24,25 @@ pub(crate) fn table(
     address: u64,
     text: &[Range<u64>],
 ) -> Option<Table> {
+    let mut builder = TableBuilder::new(architecture);
+    add_rules(bytes, address, text, &mut builder);
+    builder.finish()
+}
+
+pub(crate) fn add_rules(bytes: &[u8], address: u64, text: &[Range<u64>], builder: &mut TableBuilder) {
     let mut section = EhFrame::new(bytes, LittleEndian);
-    section.set_vendor(architecture.dwarf_vendor());
+    section.set_vendor(builder.architecture().dwarf_vendor());
     let bases = BaseAddresses::default().set_eh_frame(address);
-    let mut decoder = Decoder::new(architecture, &section, &bases);
+    let mut decoder = Decoder::new(&section, &bases, builder);
     let mut entries = section.entries(&bases);
     while let Ok(Some(entry)) = entries.next() {
         let CieOrFde::Fde(partial) = entry else { continue };
         let Some(cie) = decoder.cie(partial.cie_offset().0) else { continue };
         let Ok(function) = partial.parse(|_, _, _| Ok(cie.entry.clone())) else { continue };
-        if text.iter().any(|range| range.contains(&function.initial_address())) {
+        if text::contains(text, function.initial_address()) {
             decoder.function(&function, cie.state);
         }
     }
-    decoder.builder.finish()
 }
 
 /// Returns how many bytes of `bytes` the section really has: it ends with an empty entry.
@@ -90,11 +96,12 @@ struct Decoder<'a> {
     cies: FxHashMap<usize, Option<std::rc::Rc<KnownCie<'a>>>>,
     last_cie: Option<(usize, std::rc::Rc<KnownCie<'a>>)>,
     remembered: Vec<FrameRules>,
-    builder: TableBuilder,
+    builder: &'a mut TableBuilder,
 }
 
 impl<'a> Decoder<'a> {
-    fn new(architecture: Architecture, section: &'a EhFrame<Bytes<'a>>, bases: &'a BaseAddresses) -> Self {
+    fn new(section: &'a EhFrame<Bytes<'a>>, bases: &'a BaseAddresses, builder: &'a mut TableBuilder) -> Self {
+        let architecture = builder.architecture();
         let (frame_pointer, return_address) = architecture.dwarf_registers();
         Self {
             architecture,
@@ -105,7 +112,7 @@ impl<'a> Decoder<'a> {
             cies: FxHashMap::default(),
             last_cie: None,
             remembered: Vec::new(),
-            builder: TableBuilder::new(architecture),
+            builder,
         }
     }
 
@@ -140,7 +147,6 @@ impl<'a> Decoder<'a> {
         Some(KnownCie { entry, state })
     }
 
-    /// Adds the rules of one function.
     fn function(&mut self, function: &FrameDescriptionEntry<Bytes<'a>>, initial: FrameRules) {
         self.builder.function(function.initial_address(), function.end_address());
         if function.is_signal_trampoline() {

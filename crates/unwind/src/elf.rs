@@ -3,8 +3,9 @@
 use crate::arch::Architecture;
 use crate::eh_frame;
 use crate::error::{Error, ErrorKind, Result};
+use crate::go::{self, GoSections};
 use crate::module::Module;
-use crate::table::Table;
+use crate::table::{Table, TableBuilder};
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -48,10 +49,20 @@ impl Segment {
     }
 }
 
-/// Returns the executable ranges of `segments`, by address in the file.
+/// Returns the executable ranges of `segments`, by address in the file, in order and apart from each other.
 pub(crate) fn text_ranges(segments: &[Segment]) -> Vec<Range<u64>> {
     let text = segments.iter().filter(|segment| segment.is_text());
-    text.map(|segment| segment.address..segment.address.saturating_add(segment.memory_size)).collect()
+    let range = |segment: &Segment| segment.address..segment.address.saturating_add(segment.memory_size);
+    let mut ranges: Vec<Range<u64>> = text.map(range).collect();
+    ranges.sort_unstable_by_key(|range| range.start);
+    ranges.dedup_by(|next, last| {
+        let touches = next.start <= last.end;
+        if touches {
+            last.end = last.end.max(next.end);
+        }
+        touches
+    });
+    ranges
 }
 
 /// An executable or a library: what is needed to place it in an address space and unwind it there.
@@ -108,13 +119,13 @@ impl Image {
         let segment_table = read(u64_at(header, 32), u64::from(u16_at(header, 56)) * SEGMENT_SIZE as u64)?;
         let segments: Vec<Segment> = segment_table.as_chunks().0.iter().map(segment).collect();
         let build_id = read_build_id(&segments, read)?;
-        let table = match find_eh_frame(header, &segments, read)? {
-            Some((address, bytes)) => {
-                eh_frame::table(architecture, &bytes, address, &text_ranges(&segments)).map(Arc::new)
-            }
-            None => None,
-        };
-        Ok(Self { architecture, segments, build_id, table })
+        let (text, sections) = (text_ranges(&segments), Sections::read(header, read)?);
+        let mut builder = TableBuilder::new(architecture);
+        if let Some((address, bytes)) = find_eh_frame(&sections, &segments, read)? {
+            eh_frame::add_rules(&bytes, address, &text, &mut builder);
+        }
+        add_go_rules(header, &sections, &text, read, &mut builder)?;
+        Ok(Self { architecture, segments, build_id, table: builder.finish().map(Arc::new) })
     }
 
     /// Returns the machine that the code is for.
@@ -226,25 +237,80 @@ pub(crate) fn eh_frame_address(header: &[u8], address: u64) -> Option<u64> {
     }
 }
 
-/// Finds `.eh_frame` and its address: by the section table, or else by the program headers (a file may have lost its
-/// section table).
-fn find_eh_frame<'a>(
+/// The section table; empty if the file has lost it.
+struct Sections<'a> {
+    table: Cow<'a, [u8]>,
+    names: Cow<'a, [u8]>,
+}
+
+impl<'a> Sections<'a> {
+    fn read(
+        header: &[u8; HEADER_SIZE],
+        read: &mut dyn FnMut(u64, u64) -> Result<Cow<'a, [u8]>>,
+    ) -> Result<Self> {
+        let table = read(u64_at(header, 40), u64::from(u16_at(header, 60)) * SECTION_SIZE as u64)?;
+        let sections: &[[u8; SECTION_SIZE]] = table.as_chunks().0;
+        let names = match sections.get(usize::from(u16_at(header, 62))) {
+            Some(names) => read(u64_at(names, 24), u64_at(names, 32).min(1 << 20))?,
+            None => Cow::Borrowed(&[][..]),
+        };
+        Ok(Self { table, names })
+    }
+
+    /// Returns the section of this name, if the file has its bytes.
+    fn named(&self, name: &str) -> Option<Section> {
+        let sections: &[[u8; SECTION_SIZE]] = self.table.as_chunks().0;
+        let found = sections.iter().find(|section| {
+            let rest = self.names.get(u32_at(*section, 0) as usize..);
+            let rest = rest.and_then(|rest| rest.strip_prefix(name.as_bytes()));
+            rest.is_some_and(|rest| rest.first() == Some(&0)) && u32_at(*section, 4) != SHT_NOBITS
+        });
+        found.map(|section| Section {
+            address: u64_at(section, 16),
+            offset: u64_at(section, 24),
+            size: u64_at(section, 32),
+        })
+    }
+}
+
+struct Section {
+    address: u64,
+    offset: u64,
+    size: u64,
+}
+
+/// Adds what a program in Go has instead of `.eh_frame`.
+fn add_go_rules<'a>(
     header: &[u8; HEADER_SIZE],
+    sections: &Sections<'a>,
+    text: &[Range<u64>],
+    read: &mut dyn FnMut(u64, u64) -> Result<Cow<'a, [u8]>>,
+    builder: &mut TableBuilder,
+) -> Result<()> {
+    let Some(table) = GoSections::NAMES.iter().find_map(|name| sections.named(name)) else { return Ok(()) };
+    let module = match sections.named(".go.module") {
+        Some(module) => read(module.offset, module.size.min(1 << 16))?,
+        None => Cow::Borrowed(&[][..]),
+    };
+    let table = read(table.offset, table.size)?;
+    let go = GoSections {
+        table: &table,
+        module: &module,
+        text: sections.named(".text").map_or(0, |text| text.address),
+        entry: u64_at(header, 24),
+    };
+    go::add_rules(&go, text, builder);
+    Ok(())
+}
+
+/// Finds `.eh_frame` and its address: by the section table, or else by the program headers.
+fn find_eh_frame<'a>(
+    sections: &Sections<'a>,
     segments: &[Segment],
     read: &mut dyn FnMut(u64, u64) -> Result<Cow<'a, [u8]>>,
 ) -> Result<Option<(u64, Cow<'a, [u8]>)>> {
-    let section_table = read(u64_at(header, 40), u64::from(u16_at(header, 60)) * SECTION_SIZE as u64)?;
-    let sections: &[[u8; SECTION_SIZE]] = section_table.as_chunks().0;
-    if let Some(names) = sections.get(usize::from(u16_at(header, 62))) {
-        let names = read(u64_at(names, 24), u64_at(names, 32).min(1 << 20))?;
-        let named = |section: &&[u8; SECTION_SIZE]| {
-            let name = names.get(u32_at(*section, 0) as usize..);
-            name.is_some_and(|name| name.starts_with(b".eh_frame\0")) && u32_at(*section, 4) != SHT_NOBITS
-        };
-        if let Some(section) = sections.iter().find(named) {
-            let bytes = read(u64_at(section, 24), u64_at(section, 32))?;
-            return Ok(Some((u64_at(section, 16), bytes)));
-        }
+    if let Some(section) = sections.named(".eh_frame") {
+        return Ok(Some((section.address, read(section.offset, section.size)?)));
     }
     let Some(index) = segments.iter().find(|segment| segment.kind == PT_GNU_EH_FRAME) else {
         return Ok(None);
@@ -260,6 +326,7 @@ fn find_eh_frame<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text;
 
     #[test]
     fn what_is_not_elf_is_refused() {
@@ -282,6 +349,28 @@ mod tests {
         for length in (0..4096).step_by(7) {
             let _ = Image::parse(&bytes[..length]);
         }
+    }
+
+    #[test]
+    fn text_is_what_any_segment_of_code_holds() {
+        let code = |address, memory_size| Segment {
+            kind: PT_LOAD,
+            flags: PF_X,
+            offset: 0,
+            address,
+            file_size: memory_size,
+            memory_size,
+        };
+        let mut segments =
+            [code(0x9000, 0x10), code(0x1000, 0x800), code(0x1400, 0x100), code(0x1800, 0x200)];
+        let ranges = text_ranges(&segments);
+        assert_eq!(ranges, [0x1000..0x1a00, 0x9000..0x9010]);
+        let inside =
+            [0xfff, 0x1000, 0x19ff, 0x1a00, 0x900f, 0x9010, u64::MAX].map(|at| text::contains(&ranges, at));
+        assert_eq!(inside, [false, true, true, false, true, false, false]);
+        assert!(!text::contains(&[], 0));
+        segments[1].memory_size = u64::MAX;
+        assert_eq!(text_ranges(&segments).first(), Some(&(0x1000..u64::MAX)));
     }
 
     #[test]

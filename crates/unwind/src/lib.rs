@@ -30,7 +30,8 @@
 //!
 //! # How it works
 //!
-//! `elf` finds `.eh_frame` in a file or in memory → `eh_frame` turns its instructions into rules → `table`
+//! `elf` finds `.eh_frame` in a file or in memory → `eh_frame` turns its instructions into rules (`go` does the same for
+//! programs in Go, which have a table of their own) → `table`
 //! packs rules into rows → `module` places tables in an address space → `walk` steps from frame to frame
 //! with the rules of `arch/x86_64` or `arch/aarch64`. Both machines are compiled everywhere (a dump may come
 //! from another machine); only reading this thread's own registers depends on the target.
@@ -47,6 +48,7 @@ mod error;
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "keeps values and locks apart by process, and calls the C library")]
 pub mod fork;
+mod go;
 mod history;
 pub mod live;
 mod memory;
@@ -55,6 +57,7 @@ pub mod perf_event;
 mod rule;
 mod rule_cache;
 mod table;
+mod text;
 mod trampolines;
 mod walk;
 

@@ -29,6 +29,9 @@ pub(crate) enum Rule {
     Signal,
     /// A lazy PLT stub: one more word is pushed from byte `threshold` of each 16 on.
     Plt { threshold: u8 },
+    /// Go's code that changes to another stack: the frame pointer is still of the one before. If that cannot be read, the
+    /// stack ends here.
+    OtherStack,
     /// No information, or more than a table can hold.
     Unknown,
     /// Too rare for a packed row: the row of the side table.
@@ -77,6 +80,7 @@ const SPECIAL_ROOT: u32 = 1;
 const SPECIAL_SIGNAL: u32 = 2;
 const SPECIAL_PLT: u32 = 3;
 const SPECIAL_SIDE: u32 = 4;
+const SPECIAL_OTHER_STACK: u32 = 5;
 
 /// A [`Rule`] and the place in its bucket from which on it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +101,7 @@ impl TableRow {
             Rule::Signal => (KIND_SPECIAL, SPECIAL_SIGNAL, 0),
             Rule::Plt { threshold } => (KIND_SPECIAL, SPECIAL_PLT, u32::from(threshold)),
             Rule::Side(index) => (KIND_SPECIAL, SPECIAL_SIDE, u32::from(index)),
+            Rule::OtherStack => (KIND_SPECIAL, SPECIAL_OTHER_STACK, 0),
         };
         Self(u32::from(pc_in_bucket) | kind << 8 | saved << 10 | argument << 16)
     }
@@ -118,6 +123,7 @@ impl TableRow {
                 SPECIAL_SIGNAL => Rule::Signal,
                 SPECIAL_PLT => Rule::Plt { threshold: argument as u8 },
                 SPECIAL_SIDE => Rule::Side(argument as u16),
+                SPECIAL_OTHER_STACK => Rule::OtherStack,
                 _ => Rule::Unknown,
             },
         }
@@ -138,6 +144,7 @@ mod tests {
             Rule::Signal,
             Rule::Plt { threshold: 11 },
             Rule::Unknown,
+            Rule::OtherStack,
             Rule::Side(0xabcd),
         ];
         for (at, rule) in rules.into_iter().enumerate() {

@@ -97,6 +97,10 @@ impl TableBuilder {
         }
     }
 
+    pub(crate) fn architecture(&self) -> Architecture {
+        self.architecture
+    }
+
     /// Stores a rule in the side table; returns `Unknown` when that is full.
     pub(crate) fn side(&mut self, rule: SideRule) -> Rule {
         if let Some(&index) = self.side_index.get(&rule) {

@@ -3,7 +3,7 @@
 #![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 #![allow(unsafe_code, reason = "signal handlers and contexts")]
 
-use flamelet_unwind::{End, Reason, Unwound, live};
+use flamelet_unwind::{End, Reason, Registers, Unwound, live};
 use std::cell::RefCell;
 use std::hint::black_box;
 
@@ -50,6 +50,41 @@ fn a_thousand_frames_are_rooted() {
     let (unwound, depth) = recurse(1000);
     assert_eq!(unwound.end, End::Rooted);
     assert!(depth > 1000);
+}
+
+/// Calls itself, and at the end unwinds to the frame that has called it.
+#[inline(never)]
+fn recurse_from(last: &Registers, depth: u32) -> (Unwound, Vec<u64>) {
+    if black_box(depth) == 0 {
+        let mut frames = vec![0; 2048];
+        let unwound = live::unwind_to(last, &Registers::here(), &mut frames);
+        frames.truncate(unwound.depth);
+        return (unwound, frames);
+    }
+    let found = recurse_from(last, depth - 1);
+    black_box(depth);
+    found
+}
+
+#[inline(never)]
+fn from_here(depth: u32) -> (Unwound, Vec<u64>) {
+    let found = recurse_from(&Registers::here(), depth);
+    black_box(depth);
+    found
+}
+
+#[test]
+fn a_walk_to_a_known_frame_ends_there() {
+    live::refresh().expect("this process can be read");
+    for depth in [0, 1, 300] {
+        let (unwound, frames) = from_here(depth);
+        assert_eq!(unwound.end, End::Truncated(Reason::OutOfStack), "{frames:x?}");
+        // Those of the function that calls itself, and the one that was asked for.
+        assert_eq!(frames.len(), depth as usize + 2, "{frames:x?}");
+        let start = from_here as fn(u32) -> (Unwound, Vec<u64>) as usize as u64;
+        let last = frames[frames.len() - 1];
+        assert!((start..start + 4096).contains(&last), "{last:x} is not after {start:x}");
+    }
 }
 
 #[inline(never)]

@@ -16,7 +16,7 @@ use crate::cancel::CancelToken;
 use crate::code::{Code, code_of};
 use crate::lock::lock;
 use crate::past::RangeId;
-use crate::query::{Query, ShapeKey};
+use crate::query::{ShapeKey, ViewQuery};
 use crate::source::{LIVE_HEAP, ProfileEntry, WaitKind};
 
 /// The maximum number of table rows to send; the page finds others with its search.
@@ -41,7 +41,7 @@ struct AboutOpened {
 }
 
 #[derive(Serialize)]
-struct Opened {
+struct OpenedPage {
     about: Option<AboutOpened>,
     entries: Vec<ProfileEntry>,
     live: bool,
@@ -65,7 +65,7 @@ struct Opened {
 }
 
 /// Answers with the list of profiles, and facts about the chosen one.
-pub(crate) fn open(cache: &Cache, query: &Query) -> Answer {
+pub(crate) fn open(cache: &Cache, query: &ViewQuery) -> Answer {
     let opened = cache.open(&query.shape)?;
     let range = ranged(cache, &query.shape)?;
     let about = opened.map(|(id, name, profile)| {
@@ -79,7 +79,7 @@ pub(crate) fn open(cache: &Cache, query: &Query) -> Answer {
     let source = &cache.source;
     let views = LIVE_HEAP.iter().filter(|_| source.has_live_heap());
     let waits = WaitKind::ALL.iter().filter(|_| source.has_requests());
-    json(&Opened {
+    json(&OpenedPage {
         about,
         entries: source.entries()?,
         live: source.is_live(),
@@ -113,7 +113,7 @@ struct WithNotes<'a, T: Serialize> {
 }
 
 /// Answers with the boxes of a viewport.
-pub(crate) fn flame(cache: &Cache, query: &Query) -> Answer {
+pub(crate) fn flame(cache: &Cache, query: &ViewQuery) -> Answer {
     let (shaped, weighed) = cache.weighed(query)?;
     let tree = shaped.tree(&weighed, query)?;
     let mut tree = lock(&tree);
@@ -122,14 +122,14 @@ pub(crate) fn flame(cache: &Cache, query: &Query) -> Answer {
     json(&WithNotes { notes: &shaped.notes, content })
 }
 
-fn visible_boxes(tree: &mut FlameTree<Arc<Profile>>, query: &Query) -> Boxes {
+fn visible_boxes(tree: &mut FlameTree<Arc<Profile>>, query: &ViewQuery) -> Boxes {
     let (root, _) = tree.walk(query.zoom.iter().copied());
     let viewport = Viewport { max_boxes: MAX_BOXES, ..Viewport::of_width(query.width) };
     tree.layout(&viewport.zoomed(root))
 }
 
 /// Answers with the boxes of a viewport that are folded and hold a frame that the search matches.
-pub(crate) fn holding(cache: &Cache, query: &Query) -> Answer {
+pub(crate) fn holding(cache: &Cache, query: &ViewQuery) -> Answer {
     let (shaped, weighed) = cache.weighed(query)?;
     let Some(wanted) = matching(&shaped, &query.search)? else { return json(&[(); 0]) };
     let tree = shaped.tree(&weighed, query)?;
@@ -154,7 +154,7 @@ struct Child {
 }
 
 /// Answers with the rows below a row of the call tree.
-pub(crate) fn children(cache: &Cache, query: &Query) -> Answer {
+pub(crate) fn children(cache: &Cache, query: &ViewQuery) -> Answer {
     let (shaped, weighed) = cache.weighed(query)?;
     let tree = shaped.tree(&weighed, query)?;
     let mut tree = lock(&tree);
@@ -197,7 +197,7 @@ fn matching(shaped: &Shaped, search: &str) -> Result<Option<Vec<bool>>, Error> {
 }
 
 /// Answers with the table of functions.
-pub(crate) fn functions(cache: &Cache, query: &Query) -> Answer {
+pub(crate) fn functions(cache: &Cache, query: &ViewQuery) -> Answer {
     let (shaped, weighed) = cache.weighed(query)?;
     let wanted = matching(&shaped, &query.search)?;
     let all = shaped.functions(&weighed);
@@ -235,7 +235,7 @@ struct Matched {
 }
 
 /// Answers with the total weight of the stacks that a search matches.
-pub(crate) fn search(cache: &Cache, query: &Query) -> Answer {
+pub(crate) fn search(cache: &Cache, query: &ViewQuery) -> Answer {
     let (shaped, weighed) = cache.weighed(query)?;
     let weights = &weighed.weights;
     let (profile, frames) = (&shaped.profile, &shaped.frames);
@@ -247,14 +247,14 @@ pub(crate) fn search(cache: &Cache, query: &Query) -> Answer {
 }
 
 /// Answers with the call graph.
-pub(crate) fn graph(cache: &Cache, query: &Query) -> Answer {
+pub(crate) fn graph(cache: &Cache, query: &ViewQuery) -> Answer {
     let (shaped, weighed) = cache.weighed(query)?;
     let is_folded = !query.is_unfolded;
     json(&call_graph(&shaped.profile, &shaped.frames, &weighed.weights, GRAPH_NODES, is_folded))
 }
 
 /// Answers with a lane for each thread or task.
-pub(crate) fn timeline(cache: &Cache, query: &Query) -> Answer {
+pub(crate) fn timeline(cache: &Cache, query: &ViewQuery) -> Answer {
     let (shaped, weighed) = cache.weighed(query)?;
     let lanes = if query.by_task { task_lanes } else { lanes };
     let lanes = lanes(&shaped.profile, &shaped.frames, weighed.sample_type, query.buckets);
@@ -262,14 +262,14 @@ pub(crate) fn timeline(cache: &Cache, query: &Query) -> Answer {
 }
 
 /// Answers with how busy each part of each second was.
-pub(crate) fn heat(cache: &Cache, query: &Query) -> Answer {
+pub(crate) fn heat(cache: &Cache, query: &ViewQuery) -> Answer {
     let (shaped, weighed) = cache.weighed(query)?;
     let heat = heatmap(&shaped.profile, weighed.sample_type);
     json(&heat.ok_or_else(|| Error::not_found("this profile has no sample times"))?)
 }
 
 /// Answers with how far the profile can be trusted, as `flamelet info` judges it; of a time range, how far that part can.
-pub(crate) fn judged(cache: &Cache, query: &Query) -> Answer {
+pub(crate) fn judged(cache: &Cache, query: &ViewQuery) -> Answer {
     if let Some(range) = ranged(cache, &query.shape)? {
         return json(&Judged::of(&range.profile));
     }
@@ -279,7 +279,7 @@ pub(crate) fn judged(cache: &Cache, query: &Query) -> Answer {
 }
 
 /// Answers with source and instructions of a function.
-pub(crate) fn code(cache: &Cache, query: &Query) -> Answer {
+pub(crate) fn code(cache: &Cache, query: &ViewQuery) -> Answer {
     let options = cache.source.code.as_ref();
     let options = options.ok_or_else(|| Error::not_found("this viewer does not show source files"))?;
     let (shaped, weighed) = cache.weighed(query)?;
@@ -288,49 +288,50 @@ pub(crate) fn code(cache: &Cache, query: &Query) -> Answer {
 }
 
 /// Answers with how the value is distributed over labels.
-pub(crate) fn tags(cache: &Cache, query: &Query) -> Answer {
+pub(crate) fn tags(cache: &Cache, query: &ViewQuery) -> Answer {
     let (shaped, weighed) = cache.weighed(query)?;
     json(&labels(&shaped.profile, weighed.sample_type))
 }
 
 /// Answers with what stands out.
-pub(crate) fn summary(cache: &Cache, query: &Query) -> Answer {
+pub(crate) fn summary(cache: &Cache, query: &ViewQuery) -> Answer {
     let (shaped, weighed) = cache.weighed(query)?;
     if shaped.profile.sample_types().is_empty() {
-        return Err(Error::not_found("this profile counts nothing"));
+        return Err(Error::not_found("this profile has no sample types"));
     }
     let (profile, owners) = cache.summarized(&query.shape, &shaped)?;
-    json(&page::summary(&profile, &owners, weighed.sample_type))
+    let content = page::summary(&profile, &owners, weighed.sample_type);
+    json(&WithNotes { notes: &shaped.notes, content })
 }
 
 /// Answers with sizes, lifetimes and sites of a heap profile.
-pub(crate) fn heap(cache: &Cache, query: &Query) -> Answer {
+pub(crate) fn heap(cache: &Cache, query: &ViewQuery) -> Answer {
     let (shaped, weighed) = cache.weighed(query)?;
     json(&page::heap(&shaped.profile, &shaped.frames, weighed.sample_type))
 }
 
 /// Answers with what the requests of a live service spend their time on.
-pub(crate) fn requests(cache: &Cache, _: &Query) -> Answer {
+pub(crate) fn requests(cache: &Cache, _: &ViewQuery) -> Answer {
     json(&cache.source.requests()?)
 }
 
 /// Takes a profile of the live service.
-pub(crate) fn take(cache: &Cache, query: &Query, cancel: &CancelToken) -> Answer {
+pub(crate) fn take(cache: &Cache, query: &ViewQuery, cancel: &CancelToken) -> Answer {
     json(&cache.source.take(query.wanted, query.seconds, cancel)?)
 }
 
 /// Answers with the course of the past.
-pub(crate) fn course(cache: &Cache, query: &Query) -> Answer {
+pub(crate) fn course(cache: &Cache, query: &ViewQuery) -> Answer {
     json(&cache.source.course(&query.service, query.buckets)?)
 }
 
 /// Answers with the labels that can be selected in the past of a service.
-pub(crate) fn past_labels(cache: &Cache, query: &Query) -> Answer {
+pub(crate) fn past_labels(cache: &Cache, query: &ViewQuery) -> Answer {
     json(&cache.source.labels(&query.service)?)
 }
 
 /// Adds a time range of the past to the profiles to choose from.
-pub(crate) fn range(cache: &Cache, query: &Query) -> Answer {
+pub(crate) fn range(cache: &Cache, query: &ViewQuery) -> Answer {
     let (Some(from), Some(to)) = (query.from, query.to) else {
         return Err(Error::invalid("a time range needs from and to, in milliseconds since 1970"));
     };

@@ -12,10 +12,10 @@ use flamelet_report::{Mine, Owners};
 
 use crate::Error;
 use crate::lock::lock;
-use crate::query::{Query, ShapeKey};
+use crate::query::{ShapeKey, ViewQuery};
 use crate::shape::{difference, shape};
 use crate::source::Source;
-use crate::usage::Usage;
+use crate::usage::ViewerUsage;
 
 /// The maximum numbers of shaped profiles to keep, and of trees for each.
 const KEPT_SHAPES: usize = 4;
@@ -31,12 +31,12 @@ const COMMON_WIDTH: f64 = 1600.0;
 type Slot<V> = Arc<Mutex<Option<V>>>;
 
 /// The most recently used values, by key.
-pub(crate) struct Recent<K, V> {
+pub(crate) struct RecentlyUsed<K, V> {
     kept: Mutex<Vec<(K, Slot<V>)>>,
     room: usize,
 }
 
-impl<K: Eq + Clone, V: Clone> Recent<K, V> {
+impl<K: Eq + Clone, V: Clone> RecentlyUsed<K, V> {
     fn new(room: usize) -> Self {
         Self { kept: Mutex::new(Vec::new()), room }
     }
@@ -77,7 +77,6 @@ impl<K: Eq + Clone, V: Clone> Recent<K, V> {
         over > 0
     }
 
-    /// Returns how many there are.
     fn len(&self) -> usize {
         lock(&self.kept).len()
     }
@@ -101,7 +100,7 @@ pub(crate) struct Shaped {
     pub(crate) owners: Arc<Owners>,
     /// The profile with the frames that it marks to be dropped and the owners of those, once the summary was requested.
     whole: OnceLock<(Arc<Profile>, Arc<Owners>)>,
-    trees: Recent<TreeKey, Tree>,
+    trees: RecentlyUsed<TreeKey, Tree>,
 }
 
 /// Which tree: the sample type, the direction, the function in the middle of a sandwich, and what is folded.
@@ -125,14 +124,19 @@ impl Weighed {
 /// All opened profiles.
 pub(crate) struct Cache {
     pub(crate) source: Source,
-    pub(crate) usage: Usage,
-    opened: Recent<ShapeKey, (String, Arc<Profile>)>,
-    shapes: Recent<ShapeKey, Arc<Shaped>>,
+    pub(crate) usage: ViewerUsage,
+    opened: RecentlyUsed<ShapeKey, (String, Arc<Profile>)>,
+    shapes: RecentlyUsed<ShapeKey, Arc<Shaped>>,
 }
 
 impl Cache {
     pub(crate) fn new(source: Source) -> Self {
-        Self { source, usage: Usage::default(), opened: Recent::new(2), shapes: Recent::new(KEPT_SHAPES) }
+        Self {
+            source,
+            usage: ViewerUsage::default(),
+            opened: RecentlyUsed::new(2),
+            shapes: RecentlyUsed::new(KEPT_SHAPES),
+        }
     }
 
     /// Opens the profile that a request names, compared with its base if it has one; `None` if no profile was chosen.
@@ -189,7 +193,7 @@ impl Cache {
             let frames = Arc::new(Frames::with_owners(&profile, &owners));
             let stacks = profile.stack_count();
             self.shapes.keep(room(KEPT_SHAPES, stacks));
-            let trees = Recent::new(room(KEPT_TREES, stacks));
+            let trees = RecentlyUsed::new(room(KEPT_TREES, stacks));
             let (weighed, whole) = (Mutex::default(), OnceLock::new());
             Ok(Arc::new(Shaped { profile, frames, notes, weighed, owners, whole, trees }))
         })
@@ -226,7 +230,7 @@ impl Cache {
         let mine = mine.map_err(|error| Error::invalid(error.to_string()))?;
         let (owners, unmatched) = mine.owners(profile);
         let unmatched = unmatched.into_iter().filter(|text| !text.is_empty());
-        notes.extend(unmatched.map(|text| format!("Yours: {text} matches no function and no file")));
+        notes.extend(unmatched.map(|text| format!("Yours: {text} matches no function or file")));
         Ok(owners)
     }
 
@@ -270,7 +274,7 @@ impl Cache {
 
     /// Computes what the page requests first, so that it is ready by then.
     pub(crate) fn prepare(&self) {
-        let query = Query::default();
+        let query = ViewQuery::default();
         // An error occurs again, and is reported, when the page makes the request.
         if self.source.first().is_none() {
             return;
@@ -282,7 +286,7 @@ impl Cache {
     }
 
     /// Returns the profile that a request names, in its sample type.
-    pub(crate) fn weighed(&self, query: &Query) -> Result<(Arc<Shaped>, Arc<Weighed>), Error> {
+    pub(crate) fn weighed(&self, query: &ViewQuery) -> Result<(Arc<Shaped>, Arc<Weighed>), Error> {
         let shaped = self.shaped(&query.shape)?;
         let weighed = shaped.weighed(&query.sample_type);
         Ok((shaped, weighed))
@@ -353,7 +357,7 @@ impl Shaped {
     }
 
     /// Returns the tree for a request.
-    pub(crate) fn tree(&self, weighed: &Weighed, query: &Query) -> Result<Tree, Error> {
+    pub(crate) fn tree(&self, weighed: &Weighed, query: &ViewQuery) -> Result<Tree, Error> {
         let (function, opened) = (query.function.clone(), query.opened.clone());
         let key = (weighed.sample_type, query.is_callers, function, query.is_unfolded, opened);
         self.trees.get(&key, || {

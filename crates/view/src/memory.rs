@@ -78,7 +78,7 @@ mod tests {
     use super::*;
     use crate::answers;
     use crate::cancel::CancelToken;
-    use crate::query::Query;
+    use crate::query::ViewQuery;
     use crate::source::{Source, Take};
     use crate::taken::Taken;
     use flamelet_report::profile::{Profile, ProfileBuilder};
@@ -115,15 +115,15 @@ mod tests {
     }
 
     fn take(cache: &Cache) -> Result<String, Error> {
-        let taken = answers::take(cache, &Query::parse("seconds=1")?, &CancelToken::default());
+        let taken = answers::take(cache, &ViewQuery::parse("seconds=1")?, &CancelToken::default());
         cache.settle();
         taken
     }
 
     /// Sends every request that a page may send about a profile.
     fn look_at(cache: &Cache, id: usize) {
-        let ask = |question: fn(&Cache, &Query) -> answers::Answer, query: &str| {
-            let query = Query::parse(&format!("p={id}&{query}")).expect("a query");
+        let ask = |question: fn(&Cache, &ViewQuery) -> answers::Answer, query: &str| {
+            let query = ViewQuery::parse(&format!("p={id}&{query}")).expect("a query");
             within_budget(cache, || question(cache, &query)).expect("an answer");
         };
         for part in 0..4 {
@@ -153,7 +153,7 @@ mod tests {
         assert!(cache.memory() >= size, "the newest stays");
         assert!(cache.source.let_go() > 0 && cache.source.shelved().len() < 8);
         // Asking for a dropped profile is an error that says so.
-        let gone = answers::flame(&cache, &Query::parse("p=0").expect("a query")).expect_err("let go of");
+        let gone = answers::flame(&cache, &ViewQuery::parse("p=0").expect("a query")).expect_err("let go of");
         assert!(gone.to_string().contains("no longer available"), "{gone}");
     }
 
@@ -161,7 +161,7 @@ mod tests {
     fn a_profile_that_is_too_large_is_refused_in_one_line() {
         let cache = cache(100, profile(100).byte_size() * 3);
         let refused = take(&cache).expect_err("too large").to_string();
-        assert!(refused.contains("KiB of one") && !refused.contains('\n'), "{refused}");
+        assert!(refused.contains("KiB per profile") && !refused.contains('\n'), "{refused}");
         assert_eq!(cache.memory(), 0);
     }
 
@@ -173,10 +173,10 @@ mod tests {
         for _ in 0..2 {
             take(&cache).expect("taken");
         }
-        let both = Query::parse("p=1&base=0").expect("a query");
+        let both = ViewQuery::parse("p=1&base=0").expect("a query");
         let refused = within_budget(&cache, || answers::flame(&cache, &both).map(|_| ()));
         let refused = refused.expect_err("too large").to_string();
-        assert!(refused.contains("KiB of one"), "{refused}");
+        assert!(refused.contains("KiB per profile"), "{refused}");
         assert!(cache.memory() <= 4 * size);
     }
 

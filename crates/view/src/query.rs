@@ -32,7 +32,7 @@ pub(crate) struct ShapeKey {
 
 /// A parsed query string.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Query {
+pub(crate) struct ViewQuery {
     pub(crate) shape: ShapeKey,
     pub(crate) sample_type: String,
     pub(crate) is_callers: bool,
@@ -64,7 +64,7 @@ const MAX_CHIPS: usize = 50;
 const MAX_ZOOM: usize = 4096;
 const MAX_OPENED: usize = 200;
 
-impl Query {
+impl ViewQuery {
     pub(crate) fn parse(text: &str) -> Result<Self, Error> {
         let mut query = Self { width: 1600.0, buckets: 400, seconds: 10, ..Self::default() };
         for (key, value) in form_urlencoded::parse(text.as_bytes()) {
@@ -182,15 +182,16 @@ mod tests {
 
     #[test]
     fn everything_in_an_address_is_read() {
-        let query = Query::parse("p=a.pb&f=focus:x%3A%3Ay&f=hide:z&t=5-10&z=1z.a&w=1e9&dir=callers").unwrap();
+        let query =
+            ViewQuery::parse("p=a.pb&f=focus:x%3A%3Ay&f=hide:z&t=5-10&z=1z.a&w=1e9&dir=callers").unwrap();
         assert_eq!(query.shape.profile, "a.pb");
         assert_eq!(query.shape.chips[0], Chip { kind: "focus".into(), text: "x::y".into() });
         assert_eq!(query.shape.chips[1].kind, "hide");
         assert_eq!(query.shape.time, Some(5..10));
         assert_eq!(query.zoom, [71, 10]);
-        assert_eq!(Query::parse("base=@1-2").unwrap().shape.base_time, Some(1..2));
+        assert_eq!(ViewQuery::parse("base=@1-2").unwrap().shape.base_time, Some(1..2));
         assert!(query.is_callers && query.width == 200_000.0);
-        let query = Query::parse("fold=generics,all&open=1.a&open=2&mine=^shop").unwrap();
+        let query = ViewQuery::parse("fold=generics,all&open=1.a&open=2&mine=^shop").unwrap();
         assert_eq!((query.is_unfolded, query.shape.fold.as_str()), (true, "generics"));
         assert_eq!((query.opened, query.shape.mine.as_deref()), (vec![vec![1, 10], vec![2]], Some("^shop")));
     }
@@ -200,7 +201,7 @@ mod tests {
         for (text, says) in
             [("t=10-5", "time range"), ("w=wide", "not a number"), ("z=!", "zoom"), ("f=focus", "kind:text")]
         {
-            assert!(Query::parse(text).unwrap_err().to_string().contains(says), "{text}");
+            assert!(ViewQuery::parse(text).unwrap_err().to_string().contains(says), "{text}");
         }
     }
 }

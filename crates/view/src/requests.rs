@@ -7,6 +7,9 @@ use crate::Error;
 /// More routes than this are not shown; a service of ours has no more than 501.
 const MOST_ROUTES: usize = 1_000;
 
+/// The longest answer that is read: a thousand routes need a tenth of it.
+pub const LONGEST_REQUESTS: u64 = 4 << 20;
+
 /// Longer names are cut.
 const LONGEST_NAME: usize = 200;
 
@@ -19,6 +22,7 @@ pub struct Requests {
 
 /// The requests of one route. All times are nanoseconds.
 #[derive(Debug, Deserialize, Serialize)]
+#[serde(from = "RouteInJson")]
 #[expect(missing_docs, reason = "the names of the service's JSON")]
 pub struct RouteRequests {
     pub route: String,
@@ -26,13 +30,43 @@ pub struct RouteRequests {
     #[serde(flatten)]
     pub all: RequestTimes,
     pub errors: u64,
-    #[serde(default)]
     pub cancelled: u64,
     pub p50_ns: u64,
     pub p90_ns: u64,
     pub p99_ns: u64,
     pub max_ns: u64,
     pub slowest: RequestTimes,
+}
+
+/// The same without `flatten`, which would keep all unknown fields of the answer in memory.
+#[derive(Deserialize)]
+struct RouteInJson {
+    route: String,
+    method: String,
+    count: u64,
+    wall_ns: u64,
+    cpu_ns: u64,
+    blocked_ns: u64,
+    awaiting_ns: u64,
+    runnable_ns: u64,
+    errors: u64,
+    #[serde(default)]
+    cancelled: u64,
+    p50_ns: u64,
+    p90_ns: u64,
+    p99_ns: u64,
+    max_ns: u64,
+    slowest: RequestTimes,
+}
+
+impl From<RouteInJson> for RouteRequests {
+    fn from(json: RouteInJson) -> Self {
+        let RouteInJson { route, method, errors, cancelled, p50_ns, p90_ns, p99_ns, max_ns, slowest, .. } =
+            json;
+        let RouteInJson { count, wall_ns, cpu_ns, blocked_ns, awaiting_ns, runnable_ns, .. } = json;
+        let all = RequestTimes { count, wall_ns, cpu_ns, blocked_ns, awaiting_ns, runnable_ns };
+        Self { route, method, all, errors, cancelled, p50_ns, p90_ns, p99_ns, max_ns, slowest }
+    }
 }
 
 /// Times of several requests together.
@@ -50,6 +84,9 @@ pub struct RequestTimes {
 impl Requests {
     /// Reads the answer of a service's `/debug/pprof/requests`.
     pub fn parse(json: &[u8]) -> Result<Self, Error> {
+        if json.len() as u64 > LONGEST_REQUESTS {
+            return Err(Error::unreadable("the service's answer is longer than 4 MiB"));
+        }
         let mut requests: Self = serde_json::from_slice(json).map_err(|error| {
             Error::unreadable(format!("the service's answer is not about requests: {error}"))
         })?;
@@ -88,13 +125,16 @@ mod tests {
         let shown = serde_json::to_value(&requests).expect("JSON");
         assert_eq!(shown["routes"][1]["slowest"]["awaiting_ns"], 1);
         assert_eq!(shown["routes"][0].get("more"), None);
-        let many = Requests::parse(answer(2 * MOST_ROUTES, &"ä".repeat(1000)).as_bytes()).expect("read");
+        let many = Requests::parse(answer(2 * MOST_ROUTES, &"ä".repeat(500)).as_bytes()).expect("read");
         assert_eq!(many.routes.len(), MOST_ROUTES);
         assert_eq!(many.routes[0].route.len(), LONGEST_NAME);
     }
 
     #[test]
     fn anything_else_is_refused() {
+        let endless = answer(2 * MOST_ROUTES, &"ä".repeat(2000));
+        let error = Requests::parse(endless.as_bytes()).expect_err("refused").to_string();
+        assert!(error.contains("longer than 4 MiB"), "{error}");
         for text in ["", "[]", "{\"routes\": 1}", "{\"routes\": [{}]}", &answer(1, "/a").replace("4", "-4")] {
             assert!(Requests::parse(text.as_bytes()).is_err(), "{text}");
         }

@@ -13,7 +13,7 @@ use crate::answers::{self, Answer};
 use crate::cache::Cache;
 use crate::cancel::CancelToken;
 use crate::memory::{Memory, within_budget};
-use crate::query::Query;
+use crate::query::ViewQuery;
 use crate::source::Source;
 use crate::{Error, ErrorKind};
 
@@ -27,7 +27,7 @@ const DOCUMENT: &str = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta chars
     <div id=\"app\"></div>\n<noscript>This page needs JavaScript to draw the profile.</noscript>\n\
     <script src=\"app.js\" defer></script>\n</body>\n</html>\n";
 
-type Question = fn(&Cache, &Query) -> Answer;
+type Question = fn(&Cache, &ViewQuery) -> Answer;
 
 /// Returns the viewer as a router, to be served by [`Server`](crate::Server) or nested in a service under a path that
 /// ends in a slash. It checks neither `Host` names nor authorization: that is up to the service.
@@ -64,8 +64,8 @@ pub(crate) fn router_of(cache: Arc<Cache>) -> Router {
     ];
     let mut router = Router::new()
         .route("/", get(|| async { asset("text/html; charset=utf-8", DOCUMENT) }))
-        .route("/app.js", get(|| async { asset("text/javascript; charset=utf-8", page::SCRIPT) }))
-        .route("/app.css", get(|| async { asset("text/css; charset=utf-8", page::STYLE) }))
+        .route("/app.js", get(|| async { asset("text/javascript; charset=utf-8", page::script()) }))
+        .route("/app.css", get(|| async { asset("text/css; charset=utf-8", page::style()) }))
         .route("/api/take", post(take))
         .route("/api/range", post(range));
     for (path, question) in questions {
@@ -123,9 +123,9 @@ async fn answer(cache: Arc<Cache>, query: Option<String>, question: Question) ->
 /// Answers on another thread than those that serve connections.
 async fn work_apart(
     query: Option<String>,
-    question: impl FnOnce(&Query) -> Answer + Send + 'static,
+    question: impl FnOnce(&ViewQuery) -> Answer + Send + 'static,
 ) -> Response {
-    let work = move || question(&Query::parse(query.as_deref().unwrap_or_default())?);
+    let work = move || question(&ViewQuery::parse(query.as_deref().unwrap_or_default())?);
     match tokio::task::spawn_blocking(work).await {
         Ok(Ok(json)) => asset("application/json", json),
         Ok(Err(error)) => failure(status(&error), &error.to_string()),

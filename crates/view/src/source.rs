@@ -251,7 +251,7 @@ impl Source {
             return Ok(());
         }
         let message = format!(
-            "the profile takes {} KiB, and this viewer may keep {} KiB of one: take a shorter one, download it, or \
+            "the profile takes {} KiB, but this viewer may keep only {} KiB per profile: take a shorter one, download it, or \
              give the viewer more memory",
             size.div_ceil(1024),
             most / 1024
@@ -432,7 +432,7 @@ impl Source {
     /// Adds a profile to those in memory, with an id of its own or the next number.
     fn shelve(&self, taken: Taken, id: Option<String>) -> Result<ProfileEntry, Error> {
         let Shelf::Memory(profiles) = &self.shelf else {
-            return Err(Error::invalid("a folder of files takes no further profiles"));
+            return Err(Error::invalid("no profile can be taken here: the viewer shows a folder of files"));
         };
         let profile = taken.profile;
         self.check_size(&profile)?;
@@ -451,7 +451,7 @@ impl Source {
 }
 
 fn no_past() -> Error {
-    Error::invalid("there is no history to choose a time range of")
+    Error::invalid("there is no history to choose a time range from")
 }
 
 /// Returns how many of the oldest profiles have to be dropped, given the sizes of all, oldest first.

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 
 use axum::http::header::{AUTHORIZATION, COOKIE};
 use axum::http::{HeaderMap, Uri};
+use flamelet_report::profile::hex;
 
 use crate::lock::lock;
 
@@ -84,7 +85,7 @@ fn are_same(secret: &str, given: &str) -> bool {
 
 /// Returns a random text that cannot be guessed, for a URL that only those it was given to know.
 pub fn secret() -> io::Result<String> {
-    Ok(random()?.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex::encode(&random()?))
 }
 
 #[cfg(unix)]

@@ -107,8 +107,8 @@ fn boxes(flame: &Value) -> Vec<String> {
 fn the_page_and_its_files_are_served() {
     let address = serve(Source::profile("small", small()));
     assert!(get(address, "/").1.contains("<script src=\"app.js\""));
-    assert_eq!(get(address, "/app.js").1, flamelet_report::page::SCRIPT);
-    assert_eq!(get(address, "/app.css").1, flamelet_report::page::STYLE);
+    assert_eq!(get(address, "/app.js").1, flamelet_report::page::script());
+    assert_eq!(get(address, "/app.css").1, flamelet_report::page::style());
     assert_eq!(get(address, "/favicon.ico").0, 404);
     let opened = json(address, "/api/open");
     assert_eq!(opened["about"]["title"], "small");

@@ -112,6 +112,10 @@ impl Options {
                     options.window =
                         Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?;
                 }
+                "-h" | "--help" => {
+                    println!("{USAGE}");
+                    std::process::exit(0);
+                }
                 other => return Err(format!("{other:?} is not an option")),
             }
         }

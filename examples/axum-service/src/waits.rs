@@ -30,7 +30,7 @@ async fn lock(parameters: Parameters) -> &'static str {
     "had the lock\n"
 }
 
-/// One request at a time, and the others await.
+/// One request at a time; the others await their turn.
 async fn queue(parameters: Parameters) -> &'static str {
     static PERMITS: Semaphore = Semaphore::const_new(1);
     let permit = PERMITS.acquire().await;

@@ -34,39 +34,45 @@ fn speaks(explained: &str, rule: &str) -> bool {
     found.into_iter().any(|finding| finding.trim_start().starts_with(&format!("\"{rule}\"")))
 }
 
-#[test]
-fn a_queue_is_an_undersized_pool_and_a_timer_is_not() {
-    let example = Example::start(&[], &[]);
-    load(&example, "/await?ms=200", 4);
-    let before = explained(&example, "await");
-    assert!(!speaks(&before, "undersized-pool"), "{before}");
-    assert!(speaks(&before, "dominant-await") && before.contains("await_timer"), "{before}");
-    load(&example, "/queue?ms=100", 8);
-    let after = explained(&example, "await");
-    assert!(speaks(&after, "undersized-pool") && after.contains("queue"), "{after}");
+/// The rows of `pairs.txt` about this service: a rule, the endpoint, the routes that it reports and those that it does not.
+fn pairs() -> impl Iterator<Item = [&'static str; 4]> {
+    let rows = include_str!("../../../tests/tests/yours/programs/pairs.txt").lines();
+    rows.filter_map(|row| match row.split_whitespace().collect::<Vec<_>>()[..] {
+        [rule, about, loud, quiet] => Some([rule, about.strip_prefix("service:")?, loud, quiet]),
+        _ => None,
+    })
 }
 
-#[test]
-fn a_lock_is_found_with_its_waiters_and_its_holders() {
+/// What `explain` says about an endpoint after four requests at once to each of these routes, which `+` separates.
+fn explained_after(endpoint: &str, routes: &str) -> String {
     let example = Example::start(&[], &[("TOKIO_WORKER_THREADS", "4")]);
-    load(&example, "/await?ms=200", 4);
-    for endpoint in ["block", "mutex"] {
-        let before = explained(&example, endpoint);
-        assert!(!speaks(&before, "contended-lock") && !speaks(&before, "lock-holder"), "{before}");
-    }
-    load(&example, "/lock?ms=100", 4);
-    let waiters = explained(&example, "block");
-    assert!(speaks(&waiters, "contended-lock") && waiters.contains("waits::lock"), "{waiters}");
-    let holders = explained(&example, "mutex");
-    assert!(speaks(&holders, "lock-holder") && holders.contains("waits::lock"), "{holders}");
+    routes.split('+').for_each(|route| load(&example, route, 4));
+    explained(&example, endpoint)
 }
 
 #[test]
-fn a_blocked_executor_is_found() {
-    let example = Example::start(&[], &[]);
-    load(&example, "/blocking?ms=150", 4);
-    let explained = explained(&example, "blocked");
-    assert!(speaks(&explained, "blocked-executor") && explained.contains("system call"), "{explained}");
+fn rules_about_waiting_speak_about_the_routes_that_they_are_for() {
+    assert_eq!(pairs().count(), 5);
+    for [rule, endpoint, loud, quiet] in pairs() {
+        let quiet = explained_after(endpoint, quiet);
+        assert!(!speaks(&quiet, rule), "{rule}: {quiet}");
+        let loud = explained_after(endpoint, loud);
+        assert!(speaks(&loud, rule), "{rule}: {loud}");
+    }
+}
+
+#[test]
+fn findings_about_waiting_name_the_function_and_the_cause() {
+    for (endpoint, route, expected) in [
+        ("await", "/await?ms=200", "await_timer"),
+        ("await", "/queue?ms=100", "waits::queue"),
+        ("block", "/lock?ms=100", "waits::lock"),
+        ("mutex", "/lock?ms=100", "waits::lock"),
+        ("blocked", "/blocking?ms=150", "system call"),
+    ] {
+        let explained = explained_after(endpoint, route);
+        assert!(explained.contains(expected), "{endpoint} after {route}: {explained}");
+    }
 }
 
 /// The finding of a rule, as JSON.

@@ -1,5 +1,5 @@
-//! A small service with an ordinary problem, for `docs/first-hour.md`. It knows the log of a web server and answers which
-//! routes failed. It sends itself some requests and says how long they took.
+//! A small service with an ordinary problem, for `docs/first-hour.md`. It reads the log of a web server and answers which
+//! routes failed. It sends itself some requests and prints how long they took.
 //!
 //! ```text
 //! cargo run --release -p first-hour -- --requests 100

@@ -20,7 +20,7 @@ fn main() {
     };
     let seconds = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(30);
 
-    // Under callgrind it is off: version 3.24 of valgrind ends at the signals of a service that samples itself.
+    // Under callgrind, sampling is off: valgrind 3.24 exits when a service that samples itself gets its signals.
     let is_off = std::env::var_os("PROFILING_OFF").is_some();
     let profiling = (!is_off).then(|| {
         flamelet::setup_profiling(

@@ -18,9 +18,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let profiler = flamelet::Profiler::builder().name("axum-07").start()?;
     profiler.serve("127.0.0.1:6060")?;
     // `flamelet requests http://127.0.0.1:6060` prints what the requests of each route spend their time on.
-    let requests = RequestLayer::new(&profiler, |extensions| {
-        extensions.get::<MatchedPath>().map(MatchedPath::as_str)
-    });
+    let requests =
+        RequestLayer::new(&profiler, |extensions| extensions.get::<MatchedPath>().map(MatchedPath::as_str));
     let app = Router::new().route("/users/:id", get(user)).layer(requests);
     serve(tokio::net::TcpListener::bind("127.0.0.1:3000").await?, app).await?;
     Ok(())

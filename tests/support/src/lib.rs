@@ -1,7 +1,15 @@
 //! What the tests of several crates share.
 
+mod memory;
+mod s3;
+
 use std::fmt;
+#[cfg(target_os = "linux")]
+use std::io;
 use std::io::Write;
+
+pub use memory::{CountingAllocator, allocated, most_allocated};
+pub use s3::S3Server;
 
 /// Says that a test leaves something out, and why: `skip!("no {program} here")`. The reason must be in
 /// `xtask/skips.txt`.
@@ -39,9 +47,46 @@ impl Random {
         mixed.rotate_right((old >> 59) as u32)
     }
 
+    /// A number from 0 to 1.
+    pub fn fraction(&mut self) -> f64 {
+        f64::from(self.bits()) / f64::from(u32::MAX)
+    }
+
+    /// A normal variable, by the Box-Muller method.
+    pub fn normal(&mut self) -> f64 {
+        let mut uniform = || (f64::from(self.bits()) + 0.5) / (f64::from(u32::MAX) + 1.0);
+        let radius = (-2.0 * uniform().ln()).sqrt();
+        radius * (2.0 * std::f64::consts::PI * uniform()).cos()
+    }
+
     /// A number in `0..limit`; zero for a limit of zero.
     pub fn below(&mut self, limit: usize) -> usize {
         if limit == 0 { 0 } else { ((u64::from(self.bits()) * limit as u64) >> 32) as usize }
+    }
+}
+
+/// Makes the kernel refuse a system call of this thread and of those that it starts, by a seccomp filter.
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "installs a filter")]
+pub fn deny_call(number: libc::c_long) {
+    const RETURN_EPERM: u32 = 0x0005_0000 | libc::EPERM as u32;
+    const ALLOW: u32 = 0x7fff_0000;
+    const LOAD_NUMBER: u16 = 0x20;
+    const JUMP_IF_EQUAL: u16 = 0x15;
+    const RETURN: u16 = 0x06;
+    let rule = |code, jf, k| libc::sock_filter { code, jt: 0, jf, k };
+    let mut rules = [
+        rule(LOAD_NUMBER, 0, 0),
+        rule(JUMP_IF_EQUAL, 1, number as u32),
+        rule(RETURN, 0, RETURN_EPERM),
+        rule(RETURN, 0, ALLOW),
+    ];
+    let program = libc::sock_fprog { len: rules.len() as u16, filter: rules.as_mut_ptr() };
+    // SAFETY: the program outlives the calls.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        let result = libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program);
+        assert_eq!(result, 0, "{}", io::Error::last_os_error());
     }
 }
 

@@ -1,97 +1,52 @@
 //! `flamelet collect --store s3://…`: many collectors and readers on one bucket.
 
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::Command;
 
 use flamelet_profile::pprof;
-use flamelet_tests::programs::{answer, command, flamelet, target};
+use flamelet_test_support::S3Server;
+use flamelet_tests::programs::{answer, command, flamelet};
 use serde_json::json;
 
-use crate::collect::{Collector, SECOND, ingest, now, profile, try_send};
-
-/// An S3 server on a free port, whose number it prints.
-const SERVER: &str = r#"
-from werkzeug.serving import make_server
-from moto.server import DomainDispatcherApplication, create_backend_app
-server = make_server("127.0.0.1", 0, DomainDispatcherApplication(create_backend_app), threaded=True)
-print(server.port, flush=True)
-server.serve_forever()
-"#;
-/// By this the server knows which of Amazon's services is meant.
-const CREDENTIAL: &str = "Authorization: AWS4-HMAC-SHA256 Credential=a/20260101/us-east-1/s3/aws4_request, \
-                          SignedHeaders=host, Signature=0";
-
-/// The server, with a bucket in it.
-struct Server {
-    child: Child,
-    address: String,
-}
-
-impl Server {
-    /// Starts the server, if it is installed.
-    fn start() -> Option<Self> {
-        let package: PathBuf =
-            std::env::var_os("FLAMELET_MOTO").map_or_else(|| target().join("tools/moto"), PathBuf::from);
-        if !package.join("moto").is_dir() {
-            flamelet_test_support::skip!(
-                "there is no S3 server in target/tools/moto (`cargo xtask tools --peers` prepares it)"
-            );
-            return None;
-        }
-        let mut command = Command::new("python3");
-        // Without the packages of the machine, so that the pinned ones are complete.
-        command.args(["-S", "-c", SERVER]).env("PYTHONPATH", package);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("python3 starts");
-        let mut port = String::new();
-        BufReader::new(child.stdout.take().expect("piped")).read_line(&mut port).expect("a port");
-        let address = format!("127.0.0.1:{}", port.trim());
-        let head = format!("PUT /profiles HTTP/1.1\r\n{CREDENTIAL}");
-        let (status, body) = try_send(&address, &head, b"").expect("an answer");
-        assert_eq!(status, 200, "{}", String::from_utf8_lossy(&body));
-        Some(Self { child, address })
-    }
-
-    /// Returns the answer to a GET request.
-    fn get(&self, path: &str) -> String {
-        let head = format!("GET {path} HTTP/1.1\r\n{CREDENTIAL}");
-        let (status, body) = try_send(&self.address, &head, b"").expect("an answer");
-        assert_eq!(status, 200, "{path}");
-        String::from_utf8_lossy(&body).into_owned()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.child.kill().expect("killed");
-        self.child.wait().expect("it ends");
-    }
-}
+use crate::collect::{Collector, SECOND, ingest, now, profile};
 
 /// Returns `flamelet` with the settings for an S3 server, and folders of its own.
-fn with_bucket(endpoint: &str, home: &Path) -> Command {
+pub(crate) fn with_bucket(endpoint: &str, home: &Path) -> Command {
     let mut command = command(flamelet());
-    command.env("AWS_ENDPOINT", endpoint).env("AWS_REGION", "us-east-1");
-    command.env("AWS_ACCESS_KEY_ID", "a").env("AWS_SECRET_ACCESS_KEY", "b").env_remove("AWS_ALLOW_HTTP");
-    command.env("XDG_CACHE_HOME", home.join("cache")).env("XDG_STATE_HOME", home.join("state"));
+    set_bucket(&mut command, endpoint, home);
     command
 }
 
-const STORE: &str = "s3://profiles/fleet/eu";
+/// Sets them for a command that runs `flamelet`.
+pub(crate) fn set_bucket(command: &mut Command, endpoint: &str, home: &Path) {
+    command.env("AWS_ENDPOINT", endpoint).env("AWS_REGION", "us-east-1");
+    command.env("AWS_ACCESS_KEY_ID", "a").env("AWS_SECRET_ACCESS_KEY", "b").env_remove("AWS_ALLOW_HTTP");
+    command.env("XDG_CACHE_HOME", home.join("cache")).env("XDG_STATE_HOME", home.join("state"));
+}
+
+pub(crate) const STORE: &str = "s3://profiles/fleet/eu";
 
 /// Returns how many samples a report without any collector finds.
-fn samples(endpoint: &str, home: &Path) -> i64 {
+pub(crate) fn samples(endpoint: &str, home: &Path) -> i64 {
+    try_samples(endpoint, home).expect("a report")
+}
+
+/// The same while there may be none yet.
+pub(crate) fn try_samples(endpoint: &str, home: &Path) -> Result<i64, String> {
     let out = home.join("all.pb.gz");
     let mut command = with_bucket(endpoint, home);
     command.args(["proto", STORE, "--service", "shop/a", "--from", "-5h", "-o"]).arg(&out);
     let answer = answer(&mut command);
-    assert_eq!(answer.status, Some(0), "{}", answer.stderr);
-    pprof::read(&std::fs::read(out).expect("written"), &pprof::Limits::default()).expect("pprof").total(0)
+    if answer.status != Some(0) {
+        return Err(answer.stderr);
+    }
+    let file = std::fs::read(out).expect("written");
+    Ok(pprof::read(&file, &pprof::Limits::default()).expect("pprof").total(0))
 }
 
 #[test]
 fn collectors_and_readers_share_a_bucket() {
-    let Some(server) = Server::start() else { return };
+    let Some(server) = S3Server::start() else { return };
     let endpoint = format!("http://{}", server.address);
     let home = tempfile::tempdir().expect("a folder");
     let start = |log: &str| {

@@ -2,13 +2,13 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use flamelet_profile::{LabelSetId, ProfileBuilder, pprof};
 use flamelet_test_support::Random;
-use flamelet_tests::programs::{command, flamelet, run_flamelet};
+use flamelet_tests::programs::{command, flamelet, repository, run_flamelet};
 use serde_json::{Value, json};
 
 pub(crate) const SECOND: i64 = 1_000_000_000;
@@ -33,9 +33,15 @@ pub(crate) fn profile(time: i64, function: &str, samples: i64) -> Vec<u8> {
     bytes
 }
 
+/// Returns the path of a certificate or a key of the tests.
+pub(crate) fn certificate(name: &str) -> PathBuf {
+    repository().join("testdata/tls").join(name)
+}
+
 /// A running collector.
 pub(crate) struct Collector {
     child: Child,
+    scheme: String,
     pub(crate) address: String,
 }
 
@@ -46,19 +52,32 @@ impl Collector {
         Self::run(&mut command)
     }
 
+    pub(crate) fn start_tls(store: &Path, more: &[&str]) -> Self {
+        let mut command = command(flamelet());
+        command.args(["collect", "--store"]).arg(store).args(more);
+        command.arg("--tls-cert").arg(certificate("server.pem"));
+        command.arg("--tls-key").arg(certificate("server.key"));
+        Self::run(&mut command)
+    }
+
     /// Runs `flamelet collect` with arguments of its own on a free port.
     pub(crate) fn run(command: &mut Command) -> Self {
-        command.args(["--listen", "127.0.0.1:0"]);
+        Self::run_at(command, "127.0.0.1:0")
+    }
+
+    /// The same on another address.
+    pub(crate) fn run_at(command: &mut Command, listen: &str) -> Self {
+        command.args(["--listen", listen]);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("started");
         let mut line = String::new();
         let stdout = child.stdout.take().expect("piped");
         BufReader::new(stdout).read_line(&mut line).expect("a line");
-        let address = line.trim().strip_prefix("http://").expect(&line).to_owned();
-        Self { child, address }
+        let (scheme, address) = line.trim().split_once("://").expect(&line);
+        Self { child, scheme: scheme.to_owned(), address: address.to_owned() }
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("http://{}", self.address)
+        format!("{}://{}", self.scheme, self.address)
     }
 
     /// Sends a request, and returns the status and the body.
@@ -455,11 +474,15 @@ fn mistakes_in_the_configuration_have_a_place() {
     let good =
         check("store: x\nscrape_configs:\n  - job_name: a\n    static_configs:\n      - targets: [h:1]\n");
     assert_eq!(good.status, Some(0), "{}", good.stderr);
-    assert!(good.stderr.contains("1 targets"), "{}", good.stderr);
+    assert!(good.stderr.contains("1 target,"), "{}", good.stderr);
     assert!(!Path::new("x").exists(), "--check makes nothing");
     let bad = check("store: x\nflush: soon\n");
     assert_eq!(bad.status, Some(2));
     assert!(bad.stderr.contains("collect.yaml:2:8: \"soon\" is not a length of time"), "{}", bad.stderr);
+    let tokens = check("store: x\ntoken_file: /nowhere/tokens\n");
+    let words = "collect.yaml:2:13: /nowhere/tokens: ";
+    assert!(tokens.status == Some(2) && tokens.stderr.contains(words), "{}", tokens.stderr);
+    assert_eq!(tokens.stderr.trim().lines().count(), 1, "{}", tokens.stderr);
     let none = run_flamelet(["collect"]);
     assert!(none.status == Some(2) && none.stderr.contains("--store DIR"), "{}", none.stderr);
     let wrong = run_flamelet(["collect", "--store", "x", "--scrape", "nowhere"]);

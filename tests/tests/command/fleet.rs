@@ -55,7 +55,7 @@ fn a_deploy_that_is_slower_is_found_and_services_have_their_cores() {
     let collector = Collector::start(&store, &[]);
     let from = now() - 3000 * SECOND;
     deploy(&collector, "checkout", "1", from, 1000);
-    deploy(&collector, "checkout", "2", from + 1200 * SECOND, 1200);
+    deploy(&collector, "checkout", "2", from + 1200 * SECOND, 1600);
     deploy(&collector, "cart", "1", from, 1000);
     deploy(&collector, "cart", "2", from + 1200 * SECOND, 1000);
 
@@ -90,12 +90,33 @@ fn a_deploy_that_is_slower_is_found_and_services_have_their_cores() {
         text.lines().filter_map(|line| line.split_whitespace().nth(2)?.strip_suffix(':')).collect();
     assert_eq!(services[services.len() - 2..], ["checkout", "cart"], "{text}");
     let answer = json(top(&["--json", "--price", "0.5"]).as_bytes());
-    let (cores, cost) = (answer["cores"].as_f64(), answer["cost_per_month"].as_f64());
-    assert_eq!(cost, cores.map(|cores| cores * 0.5 * 730.0), "{answer}");
-    assert!(cores.is_some_and(|cores| cores > 0.0), "{answer}");
+    let cores = answer["cores"].as_f64().expect("a number");
+    assert!(cores > 0.0 && is_near(&answer["cost_per_month"], cores * 0.5 * 730.0), "{answer}");
     let answer = json(top(&["--json", "--by", "crate"]).as_bytes());
     assert_eq!((&answer["by"], &answer["groups"][0]["services"]), (&"crate".into(), &2.into()), "{answer}");
     assert!(top(&["--service", "cart"]).contains("shop::f3"), "one service has its functions");
+    // Two versions, as CI compares them.
+    let of = |version: &str| format!("{path}?select={{version=\"{version}\"}}");
+    let (old, new) = (of("1"), of("2"));
+    for (service, status) in [("checkout", Some(1)), ("cart", Some(0))] {
+        let checked = run_flamelet(["check", &old, &new, "--service", service, "--from", "-2h"]);
+        assert_eq!(checked.status, status, "{}{}", checked.stdout, checked.stderr);
+        assert_eq!(checked.stdout.contains("shop::slow:"), service == "checkout", "{}", checked.stdout);
+    }
+    let cores = |source: &str| {
+        let answer = json(run_flamelet(["top", source, "--json"]).stdout.as_bytes());
+        answer["services"][0]["cpu_seconds"].as_f64().expect("seconds")
+    };
+    assert!(cores(&new) > cores(&old), "{} and {}", cores(&new), cores(&old));
+    for (arguments, words) in [
+        (&["top", &of("3"), "--service", "cart"][..], "no process_cpu profile with these labels"),
+        (&["top", &format!("{path}?select={{version"), "--service", "cart"], "the closing brace is missing"),
+        (&["push", &old, "--service", "cart", "--to", "http://127.0.0.1:1"], "'select' is for reports"),
+    ] {
+        let answer = run_flamelet(arguments);
+        assert_eq!(answer.status, Some(2), "{arguments:?}: {}", answer.stdout);
+        assert!(answer.stderr.contains(words) && answer.stderr.lines().count() == 1, "{}", answer.stderr);
+    }
     let refused = run_flamelet(["top", path, "--service", "cart", "--price", "1"]);
     assert!(refused.status == Some(2) && refused.stderr.contains("--price"), "{}", refused.stderr);
     collector.end();

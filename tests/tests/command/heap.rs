@@ -9,7 +9,7 @@ use flamelet_profile::{ProfileBuilder, pprof};
 use serde_json::Value;
 
 use flamelet_tests::profiles;
-use flamelet_tests::programs::run_flamelet;
+use flamelet_tests::programs::{json_of, run_flamelet};
 
 /// Returns the recovery file of the killed workload.
 fn ledger() -> &'static Path {
@@ -33,9 +33,7 @@ fn ledger() -> &'static Path {
 }
 
 fn json(words: &[&str]) -> Value {
-    let answer = run_flamelet(["heap"].iter().chain(words).chain(&["--json"]));
-    assert_eq!(answer.status, Some(0), "{words:?}: {}", answer.stderr);
-    serde_json::from_str(&answer.stdout).expect("JSON")
+    json_of(["heap"].iter().chain(words).chain(&["--json"]))
 }
 
 fn view(flag: &str) -> Value {
@@ -129,8 +127,7 @@ fn growth_over_saved_files_in_any_order() {
 fn go_programs_have_memory_too_and_cpu_profiles_have_none() {
     let go = profiles::committed("go-heap").display().to_string();
     let holders = json(&[&go, "--in-use"]);
-    let top = run_flamelet(["top", "--json", "--no-trim", "-i", "inuse_space", &go]);
-    let top: Value = serde_json::from_str(&top.stdout).expect("JSON");
+    let top = json_of(["top", "--json", "--no-trim", "-i", "inuse_space", &go]);
     assert_eq!(holders["total_bytes"], top["total"]);
     let cpu = profiles::committed("go-cpu").display().to_string();
     let answer = run_flamelet(["heap", &cpu]);

@@ -80,12 +80,14 @@ fn ranges_without_an_answer_say_why_in_one_line() {
     let folder = history();
     let path = folder.path().to_str().expect("text");
     let ranged = format!("{path}?since=-1h");
+    let selected = format!("{path}?select={{version=\"1\"}}");
     for (arguments, text) in [
         (&["top", path, "--from", "-1h", "--to", "-2h"][..], "the range is empty"),
         (&["top", path, "--from", "-20m", "--to", "-10m"], "the history covers"),
         (&["top", path, "--from", "2001-01-01", "--to", "2001-01-02"], "the history covers"),
         (&["top", path, "--from", "2090-01-01"], "the range is empty"),
-        (&["top", &ranged], "'since' is not from, to or kind"),
+        (&["top", &ranged], "'since' is not from, to, kind or select"),
+        (&["top", &selected], "'select' is for the folder or bucket of flamelet collect"),
         (&["diff", path], "name two profiles"),
     ] {
         let answer = run_flamelet(arguments);

@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use flamelet_tests::profiles;
-use flamelet_tests::programs::{self, run_flamelet};
-use serde_json::Value;
+use flamelet_tests::programs::{self, json_of, run_flamelet};
 
 /// Allocates blocks of seven sizes on four threads and keeps every third one.
 const PROGRAM: &str = r"
@@ -77,8 +76,7 @@ fn jeprof_go_and_flamelet_agree_on_a_dump() {
             let jeprof =
                 jeprof.output().expect("jeprof is not installed: apt-get install --yes libjemalloc-dev");
             let jeprof = number_after(&String::from_utf8_lossy(&jeprof.stdout), "Total:");
-            let ours = run_flamelet(["top", "--json", "-i", kind, &dump]);
-            let ours: Value = serde_json::from_str(&ours.stdout).expect("JSON");
+            let ours = json_of(["top", "--json", "-i", kind, &dump]);
             let ours = ours["total"].as_i64().expect("a total");
             let options = ["-top", "-unit=B", &format!("-sample_index={kind}")];
             let go = programs::answer(programs::command(&pprof).args(options).arg(&converted));

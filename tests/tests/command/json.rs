@@ -1,25 +1,17 @@
 //! `--json`: parseable, and the same numbers as the text.
 
-use serde_json::Value;
-
 use flamelet_tests::profiles;
-use flamelet_tests::programs::run_flamelet;
-
-fn json_of(arguments: &[&str]) -> Value {
-    let answer = run_flamelet(arguments);
-    assert_eq!(answer.status, Some(0), "{arguments:?}: {}", answer.stderr);
-    serde_json::from_str(&answer.stdout).unwrap_or_else(|error| panic!("{arguments:?}: {error}"))
-}
+use flamelet_tests::programs::json_of;
 
 #[test]
 fn every_report_prints_json() {
     for file in profiles::all() {
         let file = file.display().to_string();
         for verb in ["top", "tree", "traces", "tags", "raw", "info", "comments"] {
-            assert!(json_of(&[verb, "--json", &file]).is_object(), "{verb} {file}");
+            assert!(json_of([verb, "--json", &file]).is_object(), "{verb} {file}");
         }
-        assert!(json_of(&["peek", ".+", "--json", &file]).is_object(), "peek {file}");
-        assert!(json_of(&["diff", &file, &file, "--json"]).is_object(), "diff {file}");
+        assert!(json_of(["peek", ".+", "--json", &file]).is_object(), "peek {file}");
+        assert!(json_of(["diff", &file, &file, "--json"]).is_object(), "diff {file}");
     }
 }
 
@@ -34,20 +26,20 @@ fn tasks_and_requests_of_a_service_print_json() {
     let mut task = Box::pin(flamelet::task("a \"stuck\" task", std::future::pending::<()>()));
     let polled = Future::poll(task.as_mut(), &mut Context::from_waker(Waker::noop()));
     assert_eq!(polled, Poll::Pending);
-    let answer = json_of(&["tasks", &url, "--json"]);
+    let answer = json_of(["tasks", &url, "--json"]);
     let tasks = answer["tasks"].as_array().expect("a list");
     let found = tasks.iter().find(|task| task["name"] == "a \"stuck\" task").expect("it is listed");
     assert_eq!((found["state"].as_str(), found["polls"].as_u64()), (Some("awaiting"), Some(1)), "{found}");
     assert_eq!(found["labels"]["task"], "a \"stuck\" task");
     assert!(found["created_by"][0]["function"].as_str().is_some_and(|name| name.contains("json")), "{found}");
-    assert!(json_of(&["requests", &url, "--json"])["routes"].is_array());
+    assert!(json_of(["requests", &url, "--json"])["routes"].is_array());
 }
 
 /// A hand-made profile with a known answer: milliseconds under `main`, some of them negative.
 #[test]
 fn top_has_the_exact_values() {
     let file = profiles::negative().display().to_string();
-    let top = json_of(&["top", "--json", "--no-trim", &file]);
+    let top = json_of(["top", "--json", "--no-trim", &file]);
     let rows = top["rows"].as_array().or_else(|| top["entries"].as_array()).expect("a list of rows");
     let value = |name: &str, field: &str| {
         let row = rows.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("no {name} in {top}"));

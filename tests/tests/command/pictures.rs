@@ -10,6 +10,16 @@ const PICTURES: &[(&str, &[&str])] = &[
     ("flame.svg", &["flame", "testdata/demo-cpu.pb.gz", "--title", "The demo's CPU time"]),
     ("heap.svg", &["flame", "testdata/demo-heap.pb.gz", "--title", "The demo's memory in use"]),
     (
+        "timeline.svg",
+        &[
+            "flame",
+            "testdata/demo-cpu.pb.gz",
+            "--timeline",
+            "--title",
+            "What the demo's threads did over time",
+        ],
+    ),
+    (
         "diff.svg",
         &[
             "flame",

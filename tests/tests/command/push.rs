@@ -3,8 +3,8 @@
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
-use flamelet_profile::protobuf::{FieldValue, Fields};
-use flamelet_profile::{LabelSetId, Limits, ProfileBuilder, pprof};
+use flamelet_profile::protobuf::{FieldValue, Fields, bytes_field};
+use flamelet_profile::{LabelSetId, Limits, Profile, ProfileBuilder, pprof};
 use flamelet_store::{Options, Writer};
 use flamelet_tests::profiles;
 use flamelet_tests::programs::run_flamelet;
@@ -94,23 +94,28 @@ fn a_refusal_is_shown_in_one_line() {
     assert_eq!(nowhere.status, Some(2));
 }
 
+/// The types of CPU windows.
+const CPU: &[(&str, &str)] = &[("samples", "count"), ("cpu", "nanoseconds")];
+
+/// A window that was taken this many seconds after 1970 began.
+fn window(seconds: i64, types: &[(&str, &str)], values: &[i64]) -> Profile {
+    let mut builder = ProfileBuilder::new(types);
+    let frame = builder.named_frame("work");
+    let stack = builder.stack(&[frame]);
+    builder.sample(stack, LabelSetId::EMPTY, values);
+    builder.header_mut().time_nanos = seconds * 1_000_000_000;
+    builder.finish()
+}
+
 /// A history of three minutes, with windows of the heap in addition to those of CPU time.
 fn history() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let mut writer = Writer::open(folder.path(), Options::default()).expect("a writer");
-    let window = |minute: i64, types: &[(&str, &str)], values: &[i64]| {
-        let mut builder = ProfileBuilder::new(types);
-        let frame = builder.named_frame("work");
-        let stack = builder.stack(&[frame]);
-        builder.sample(stack, LabelSetId::EMPTY, values);
-        builder.header_mut().time_nanos = (1_794_700_800 + minute * 60) * 1_000_000_000;
-        builder.finish()
-    };
     for minute in 0..3 {
-        let cpu = window(minute, &[("samples", "count"), ("cpu", "nanoseconds")], &[1, 10]);
-        writer.append("cpu", &cpu).expect("written");
+        let seconds = 1_794_700_800 + minute * 60;
+        writer.append("cpu", &window(seconds, CPU, &[1, 10])).expect("written");
         let types = [("alloc_space", "bytes"), ("inuse_space", "bytes")];
-        writer.append("heap", &window(minute, &types, &[1000, 70 + minute])).expect("written");
+        writer.append("heap", &window(seconds, &types, &[1000, 70 + minute])).expect("written");
     }
     folder
 }
@@ -162,6 +167,38 @@ fn a_receiver_that_is_away_for_a_moment_is_asked_again() {
     assert_eq!((&bodies[0], &bodies[2]), (&bodies[1], &bodies[3]));
 }
 
+/// As where a machine starts without a clock, and gets the time later.
+#[test]
+fn half_a_century_without_windows_takes_no_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut writer = Writer::open(folder.path(), Options::default()).expect("a writer");
+    for seconds in [7, 61, 1_794_700_800] {
+        writer.append("cpu", &window(seconds, CPU, &[1, 10])).expect("written");
+    }
+    drop(writer);
+    let (answer, bodies) = push_to(&["200 OK"; 3], folder.path().to_str().expect("text"));
+    assert_eq!(answer.status, Some(0), "{}", answer.stderr);
+    assert!(answer.stderr.contains("Pushed 3 minutes"), "{}", answer.stderr);
+    assert_eq!(bodies.len(), 3);
+}
+
+#[test]
+fn a_range_without_windows_says_what_there_is() {
+    let folder = history();
+    let path = folder.path().display();
+    for (range, text) in [
+        ("from=2001-01-01&to=2001-01-02", "no cpu window between 2001-01-01T00:00:00Z"),
+        ("from=-1h&to=-2h", "no cpu window"),
+        ("from=2200-01-01", "no cpu window"),
+        ("kind=nonsense", "no nonsense window between any time"),
+    ] {
+        let (answer, bodies) = push_to(&[], &format!("{path}?{range}"));
+        assert_eq!((answer.status, bodies.len()), (Some(2), 0), "{range}: {}", answer.stderr);
+        let is_told = answer.stderr.contains(text) && answer.stderr.contains("the history covers 2026-11-15");
+        assert!(is_told && answer.stderr.trim_end().lines().count() == 1, "{range}: {}", answer.stderr);
+    }
+}
+
 #[test]
 fn of_the_heap_only_the_memory_in_use_is_sent() {
     let folder = history();
@@ -176,13 +213,8 @@ fn of_the_heap_only_the_memory_in_use_is_sent() {
     }
 }
 
-/// Returns the first field of a message with this number.
 fn field(message: &[u8], wanted: u32) -> Vec<u8> {
-    let mut fields = Fields::new(message);
-    while let Some((number, value)) = fields.next().expect("a message") {
-        if let (true, FieldValue::Bytes(bytes)) = (number == wanted, value) {
-            return bytes.to_vec();
-        }
-    }
-    panic!("field {wanted} is missing");
+    let field = bytes_field(message, wanted).expect("a message");
+    assert!(!field.is_empty(), "no field {wanted}");
+    field.to_vec()
 }

@@ -12,7 +12,7 @@ use flamelet_remote::receive::parca::GATEWAY_PATHS;
 use flamelet_tests::programs::run_flamelet;
 use serde_json::{Value, json};
 
-use super::collect::{Collector, SECOND, answer, now};
+use super::collect::{Collector, SECOND, answer, certificate, now};
 
 /// A profile with files, lines, inlined functions, a build id and a label.
 fn profile(time: i64) -> Profile {
@@ -81,7 +81,6 @@ fn kept(store: &Path, service: &str) -> Profile {
     read(store.to_str().expect("text"), service, &["--from", "-1h"])
 }
 
-/// Returns the profile of a service in a source.
 fn read(source: &str, service: &str, more: &[&str]) -> Profile {
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().join("out.pb.gz");
@@ -301,7 +300,12 @@ answers = []
 for call in request["calls"]:
     options = [("grpc.enable_http_proxy", 0)]
     compression = grpc.Compression.Gzip if call["gzip"] else grpc.Compression.NoCompression
-    with grpc.insecure_channel(request["address"], options=options, compression=compression) as channel:
+    if request["authority"]:
+        trusted = grpc.ssl_channel_credentials(request["authority"].encode())
+        channel = grpc.secure_channel(request["address"], trusted, options=options, compression=compression)
+    else:
+        channel = grpc.insecure_channel(request["address"], options=options, compression=compression)
+    with channel:
         method = channel.unary_unary(call["path"])
         try:
             metadata = [tuple(pair) for pair in call["metadata"]]
@@ -334,6 +338,11 @@ impl Call {
 
 /// Makes calls, and returns the code and the details of each.
 fn call(client: &Path, address: &str, calls: &[Call]) -> Vec<(String, String)> {
+    call_over(client, address, None, calls)
+}
+
+/// Makes calls, over TLS if there is an authority to trust.
+fn call_over(client: &Path, address: &str, authority: Option<&str>, calls: &[Call]) -> Vec<(String, String)> {
     let calls: Vec<Value> = calls
         .iter()
         .map(|call| {
@@ -341,7 +350,7 @@ fn call(client: &Path, address: &str, calls: &[Call]) -> Vec<(String, String)> {
             json!({ "path": call.path, "body": base64(&call.body), "gzip": call.gzip, "metadata": metadata })
         })
         .collect();
-    let input = json!({ "address": address, "calls": calls }).to_string();
+    let input = json!({ "address": address, "authority": authority, "calls": calls }).to_string();
     let mut child = Command::new("python3")
         .args(["-c", CLIENT])
         .env("PYTHONPATH", client)
@@ -427,6 +436,28 @@ fn the_client_of_grpc_sends_by_each_protocol() {
     let (status, list) = collector.send(head, b"");
     assert_eq!(status, 200, "HTTP/1.1 on the same port");
     assert!(String::from_utf8_lossy(&list).starts_with("flamelet collect: 4 services"));
+    collector.end();
+}
+
+#[test]
+fn the_client_of_grpc_sends_over_tls() {
+    let Some(client) = client() else {
+        return flamelet_test_support::skip!("no grpcio (`cargo xtask tools` prepares it)");
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = folder.path().join("store");
+    let collector = Collector::start_tls(&store, &[]);
+    let authority = std::fs::read_to_string(certificate("authority.pem")).expect("readable");
+    let sent = profile(now() - 60 * SECOND);
+    let calls = [
+        Call::new(EXPORT_PATH, &message(Protocol::Otlp, &sent, "otlp")),
+        Call { gzip: true, ..Call::new(PYROSCOPE_PATH, &message(Protocol::Pyroscope, &sent, "pyroscope")) },
+    ];
+    let answers = call_over(&client, &collector.address, Some(&authority), &calls);
+    assert_eq!(answers, vec![("OK".to_owned(), String::new()); 2]);
+    assert_eq!(stacks(&kept(&store, "otlp")), stacks(&sent));
+    let plain = call(&client, &collector.address, &calls[..1]);
+    assert_eq!(plain[0].0, "UNAVAILABLE", "{plain:?}");
     collector.end();
 }
 

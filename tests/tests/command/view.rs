@@ -1,11 +1,11 @@
 //! `flamelet view` and `flamelet demo`: what they print, keep and serve. The page itself is tested in `ui/tests`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Stdio};
 
-use flamelet_tests::programs::{answer, command, flamelet, run_flamelet};
+use flamelet_tests::programs::{answer, command, flamelet, json_of, run_flamelet};
 use flamelet_tests::{profiles, wire};
 use serde_json::Value;
 
@@ -71,8 +71,7 @@ impl Drop for Viewer {
 
 /// Returns the flat and cumulative values of each function in `flamelet top`.
 fn top(path: &str) -> BTreeMap<String, (i64, i64)> {
-    let answer = run_flamelet(["top", "--json", "--nodecount=0", "--nodefraction=0", path]);
-    let report: Value = serde_json::from_str(&answer.stdout).expect("JSON");
+    let report = json_of(["top", "--json", "--nodecount=0", "--nodefraction=0", path]);
     let rows = report["rows"].as_array().expect("rows").iter();
     let row = |row: &Value| {
         let number = |key: &str| row[key].as_i64().expect("a number");
@@ -255,6 +254,27 @@ fn a_source_file_that_the_binary_names_is_shown() {
     assert_eq!(shown["files"][0]["lines"][0]["text"], "int hot(int x) { return x; }", "{shown}");
     let other = viewer("another-build.pb", "0102030405060708");
     assert_eq!(other["files"][0]["lines"][0]["text"], "", "{other}");
+}
+
+#[test]
+fn what_is_mine_is_the_users_own() {
+    let demo = profiles::committed("demo-cpu");
+    let demo = demo.to_str().expect("a plain path");
+    let owner_of_tokio = |mine: &[&str]| {
+        let flame = Viewer::start(&[mine, &[demo]].concat()).ask("/api/flame?fold=all");
+        let column = |name: &str| flame[name].as_array().expect("a column").clone();
+        let (names, owners, kinds) = (column("names"), column("owner"), column("owner_kinds"));
+        let owners = owners.iter().map(|kind| kinds[kind.as_u64().expect("a row") as usize].clone());
+        let tokio = names
+            .iter()
+            .zip(owners)
+            .filter(|(name, _)| name.as_str().expect("a name").starts_with("tokio::"));
+        let kinds: BTreeSet<String> =
+            tokio.map(|(_, kind)| kind.as_str().expect("a word").to_owned()).collect();
+        kinds.into_iter().collect::<Vec<_>>()
+    };
+    assert_eq!(owner_of_tokio(&[]), ["runtime"]);
+    assert_eq!(owner_of_tokio(&["--mine", "^tokio::"]), ["yours"]);
 }
 
 /// A binary before the profile, as for pprof, is not treated as another profile.

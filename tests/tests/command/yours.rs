@@ -6,13 +6,7 @@ use flamelet_profile::{Line, Mapping, ProfileBuilder, pprof};
 use serde_json::Value;
 
 use flamelet_tests::profiles;
-use flamelet_tests::programs::{answer, command, flamelet, run_flamelet};
-
-fn json_of(arguments: &[&str]) -> Value {
-    let answer = run_flamelet(arguments);
-    assert_eq!(answer.status, Some(0), "{arguments:?}: {}", answer.stderr);
-    serde_json::from_str(&answer.stdout).unwrap_or_else(|error| panic!("{arguments:?}: {error}"))
-}
+use flamelet_tests::programs::{answer, command, flamelet, json_of, run_flamelet};
 
 fn sum_of_flat(answer: &Value) -> i64 {
     let rows = answer["rows"].as_array().expect("rows");
@@ -23,9 +17,9 @@ fn sum_of_flat(answer: &Value) -> i64 {
 fn whatever_the_groups_nothing_is_lost() {
     for file in profiles::all() {
         let file = file.display().to_string();
-        let expected = sum_of_flat(&json_of(&["top", "--json", "--no-trim", &file]));
+        let expected = sum_of_flat(&json_of(["top", "--json", "--no-trim", &file]));
         for by in ["yours", "crate", "module", "line", "thread"] {
-            let groups = json_of(&["top", "--by", by, "--json", "--no-trim", &file]);
+            let groups = json_of(["top", "--by", by, "--json", "--no-trim", &file]);
             assert_eq!(sum_of_flat(&groups), expected, "--by {by} {file}");
             assert_eq!(groups["by"], by);
         }
@@ -35,7 +29,7 @@ fn whatever_the_groups_nothing_is_lost() {
 #[test]
 fn in_a_go_program_main_is_yours_and_the_runtime_is_not() {
     let file = profiles::committed("go-cpu").display().to_string();
-    let groups = json_of(&["top", "--by", "yours", "--json", "--no-trim", &file]);
+    let groups = json_of(["top", "--by", "yours", "--json", "--no-trim", &file]);
     let rows = groups["rows"].as_array().expect("rows");
     let named =
         |start: &str| rows.iter().any(|row| row["name"].as_str().is_some_and(|name| name.starts_with(start)));
@@ -47,7 +41,7 @@ fn in_a_go_program_main_is_yours_and_the_runtime_is_not() {
 fn explain_gives_at_most_ten_complete_findings() {
     for file in profiles::all() {
         let file = file.display().to_string();
-        let answer = json_of(&["explain", "--json", &file]);
+        let answer = json_of(["explain", "--json", &file]);
         let findings = answer["findings"].as_array().expect("findings");
         assert!(findings.len() <= 10, "{file}");
         for finding in findings {
@@ -77,7 +71,7 @@ fn the_commands_that_explain_offers_repeat_what_it_was_given() {
     std::fs::create_dir_all(&folder).expect("our own folder");
     let heap = folder.join("heap.pb.gz").display().to_string();
     std::fs::copy(profiles::committed("go-heap"), &heap).expect("copied");
-    let given = ["explain", "-i", "alloc_objects", "--mine", "^runtime|main", "--ignore", "nothing at all"];
+    let given = ["explain", "-i", "inuse_objects", "--mine", "^runtime|main", "--ignore", "nothing at all"];
     let explained = run_flamelet(given.into_iter().chain(["--json", &heap]));
     assert_eq!(explained.status, Some(0), "{}", explained.stderr);
     let explained = run_flamelet(given.into_iter().chain(["-o", "/dev/stdout", &heap]));
@@ -88,7 +82,7 @@ fn the_commands_that_explain_offers_repeat_what_it_was_given() {
         assert!(!words.contains(&"-o".to_owned()) && !words.contains(&"--json".to_owned()), "{words:?}");
         if words[0] == "top" {
             let text = words.join(" ");
-            assert!(text.contains("-i alloc_objects") || text.contains("-i temporary_objects"), "{text}");
+            assert!(text.contains("-i inuse_objects") || text.contains("-i temporary_objects"), "{text}");
             assert!(
                 text.contains("--mine ^runtime|main") && text.contains("--ignore nothing at all"),
                 "{text}"
@@ -152,7 +146,7 @@ fn nonsense_is_refused_in_one_line() {
 #[test]
 fn what_is_mine_is_charged() {
     let file = profiles::committed("go-cpu").display().to_string();
-    let groups = json_of(&["top", "--by", "yours", "--mine", "^runtime\\.", "--json", "--no-trim", &file]);
+    let groups = json_of(["top", "--by", "yours", "--mine", "^runtime\\.", "--json", "--no-trim", &file]);
     let rows = groups["rows"].as_array().expect("rows");
     assert!(rows.iter().any(|row| row["name"].as_str().is_some_and(|name| name.starts_with("runtime."))));
 }
@@ -171,7 +165,7 @@ fn pictures_open_on_your_code() {
     assert!(mine.stdout.contains("<g class=\"yours\"><title>tokio::runtime::"), "{}", mine.stderr);
     let nothing = run_flamelet(["flame", "--mine", "no such thing", &demo]);
     assert!(
-        nothing.stderr.contains("--mine 'no such thing' matches no function and no file"),
+        nothing.stderr.contains("--mine 'no such thing' matches no function or file"),
         "{}",
         nothing.stderr
     );
@@ -235,6 +229,13 @@ fn what_a_profile_lacks_is_said_in_a_sentence() {
         let diff = run_flamelet(["diff", "--explain", file, file]);
         assert_eq!(diff.status, Some(0), "{file}: {}", diff.stderr);
         assert!(diff.stdout.contains("None of your functions changed"), "{}", diff.stdout);
+    }
+    let [(empty, ..), .., (full, ..)] = &cases;
+    for (files, which) in
+        [([empty, full], "the first has no samples"), ([full, empty], "the second has no samples")]
+    {
+        let diff = run_flamelet(["diff", files[0], files[1]]);
+        assert!(diff.stdout.contains(which), "{}", diff.stdout);
     }
 }
 

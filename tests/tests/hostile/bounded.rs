@@ -104,8 +104,8 @@ fn damaged_files_stay_within_the_budget() {
 
 /// Verbs without `--max-memory`, and why.
 const WITHOUT_A_BUDGET: [(&str, &str); 13] = [
-    ("requests", "reads no profile but an answer of a service, of 256 MiB at most"),
-    ("tasks", "reads no profile but an answer of a service, of 256 MiB at most"),
+    ("requests", "reads no profile but an answer of a service, of 4 MiB at most"),
+    ("tasks", "prints an answer of a service, of 256 MiB at most, as it is"),
     ("collect", "has limits of its own"),
     ("symbols", "reads the user's own binary"),
     ("record", "reads no profile"),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 
 use flamelet_tests::profiles;
-use flamelet_tests::programs::{Answer, command, flamelet, run_flamelet};
+use flamelet_tests::programs::{Answer, command, flamelet, json_of, run_flamelet};
 use flamelet_tests::wire::{Label, ProfileFile};
 
 /// Sets the terminal's title in two ways, switches to red, writes backwards, deletes, returns to the start of the line.
@@ -154,8 +154,7 @@ fn files_and_formats_stay_exact() {
     for verb in ["dot", "callgrind"] {
         assert!(run_flamelet([verb, &path]).stdout.contains("\x1b]0;owned\x07"), "{verb}");
     }
-    let json: serde_json::Value =
-        serde_json::from_str(&run_flamelet(["top", "--json", &path]).stdout).expect("JSON");
+    let json = json_of(["top", "--json", &path]);
     assert!(json["rows"].as_array().expect("rows").iter().any(|row| row["name"] == evil("leaf").as_str()));
     let file = profiles::scratch().join("evil-top.txt");
     let answer = run_flamelet(["top", "-o", file.to_str().expect("UTF-8"), &path]);

@@ -1,5 +1,5 @@
-//! flamelet beside the programs of others: Pyroscope itself, its command `profilecli`, Parca itself, and the code of the
-//! receivers' own protocols. `cargo xtask tools --peers` builds them; where they are not built, these tests are skipped, and say so.
+//! flamelet beside the programs of others: Pyroscope itself, its command `profilecli`, Parca itself, OpenTelemetry's collector, and
+//! the code of the receivers' own protocols. `cargo xtask tools --peers` builds them; where they are not built, these tests are skipped, and say so.
 
 mod otlp;
 mod parca;

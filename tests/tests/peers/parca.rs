@@ -10,7 +10,7 @@ use flamelet_profile::{Limits, pprof};
 use flamelet_tests::programs::{command, run_flamelet};
 
 use super::server::{Server, free_ports};
-use super::wire::{spin_for_peers, total_on_disk};
+use super::wire::{run_and_push, spin_for_peers, total_on_disk};
 use super::{DEADLINE, as_of_now, now, peer, read, stacks};
 
 const CPU: &str = "process_cpu:cpu:nanoseconds:cpu:nanoseconds:delta";
@@ -89,15 +89,7 @@ fn parca_keeps_what_a_service_pushes() {
     let on = || History::new(&history).window(Duration::from_millis(500)).frequency(200);
     // What is not sent when a service ends, it sends after its next start; a busy machine may leave something each time.
     let kept = (0..5).find_map(|_| {
-        let profiler = Profiler::builder().name("night").overhead_budget(None).history(on());
-        let profiler = profiler.push(Push::parca(&server.url)).start().expect("started");
-        let patience = Instant::now();
-        while profiler.metrics().pushed < 6 {
-            assert!(patience.elapsed() < DEADLINE, "{:?}", profiler.metrics());
-            spin_for_peers(Duration::from_millis(200));
-        }
-        assert_eq!(profiler.metrics().push_dropped, 0);
-        drop(profiler);
+        run_and_push(on(), [Push::parca(&server.url)], 6);
         let kept = query(&server, CPU, "service_name=\"night\"");
         (kept.values().sum::<i64>() == total_on_disk(&history)).then_some(kept)
     });

@@ -12,7 +12,7 @@ use flamelet_tests::programs::{Answer, answer, command, flamelet, run_flamelet};
 use serde_json::{Value, json};
 
 use super::server::{Server, free_ports, post};
-use super::wire::{spin_for_peers, total_on_disk};
+use super::wire::{run_and_push, spin_for_peers, total_on_disk};
 use super::{DEADLINE, as_of_now, now, peer, read, stacks};
 
 pub(super) const CPU: &str = "process_cpu:cpu:nanoseconds:cpu:nanoseconds";
@@ -97,18 +97,6 @@ fn pyroscope_keeps_what_the_command_pushes() {
     }
 }
 
-/// Runs a service until it has sent some windows.
-fn run_and_push(url: &str, history: History) {
-    let profiler = Profiler::builder().name("night").overhead_budget(None).history(history);
-    let profiler = profiler.push(Push::pyroscope(url)).start().expect("started");
-    let patience = Instant::now();
-    while profiler.metrics().pushed < 6 {
-        assert!(patience.elapsed() < DEADLINE, "{:?}", profiler.metrics());
-        spin_for_peers(Duration::from_millis(200));
-    }
-    assert_eq!(profiler.metrics().push_dropped, 0);
-}
-
 #[test]
 fn pyroscope_keeps_what_a_service_pushes_and_profilecli_reads_both() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -117,7 +105,7 @@ fn pyroscope_keeps_what_a_service_pushes_and_profilecli_reads_both() {
         || History::new(folder.path().join("history")).window(Duration::from_millis(500)).frequency(200);
     // What is not sent when a service ends, it sends after its next start; a busy machine may leave something each time.
     let kept = (0..5).find_map(|_| {
-        run_and_push(&server.url, history());
+        run_and_push(history(), [Push::pyroscope(&server.url)], 6);
         let kept = query(&server.url, "night", CPU, folder.path()).expect("built");
         (kept.values().sum::<i64>() == total_on_disk(&folder.path().join("history"))).then_some(kept)
     });
@@ -132,16 +120,35 @@ fn pyroscope_keeps_what_a_service_pushes_and_profilecli_reads_both() {
     }
 }
 
+/// Starts a collector that keeps profiles in this folder.
+pub(super) fn collector(folder: &Path) -> Server {
+    let mut collector = command(flamelet());
+    collector.args(["collect", "--listen", "127.0.0.1:0", "--store"]).arg(folder);
+    let mut child = collector.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("started");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("its address");
+    Server { child, url: line.trim().to_owned() }
+}
+
+#[test]
+fn the_collector_takes_what_the_agent_of_pyroscope_pushes() {
+    let Some(agent) = peer("pyroscope-agent") else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let collector = collector(folder.path());
+    let ended = Command::new(agent).args(["12", "no folder", &collector.url]).output().expect("it runs");
+    assert!(ended.status.success(), "{ended:?}");
+    let kept = query(&collector.url, "live", CPU, folder.path()).expect("built");
+    let own: i64 =
+        kept.iter().filter(|(stack, _)| stack.contains("requests::answer")).map(|(_, cpu)| cpu).sum();
+    let all: i64 = kept.values().sum();
+    assert!(own * 2 > all, "{own} of {all}: {kept:?}");
+}
+
 #[test]
 fn the_collector_satisfies_the_canary_of_profilecli() {
     let Some(profilecli) = peer("profilecli") else { return };
     let folder = tempfile::tempdir().expect("a folder");
-    let mut collector = command(flamelet());
-    collector.args(["collect", "--listen", "127.0.0.1:0", "--store"]).arg(folder.path().join("store"));
-    let mut child = collector.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("started");
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("its address");
-    let collector = Server { child, url: line.trim().to_owned() };
+    let collector = collector(folder.path());
     let mut canary = Command::new(profilecli);
     canary.args(["canary-exporter", "--listen-address=127.0.0.1:0", "--test-frequency=2s", "--url"]);
     let child = canary.arg(&collector.url).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();

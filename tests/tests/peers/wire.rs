@@ -100,16 +100,7 @@ fn a_service_is_understood() {
     let folder = tempfile::tempdir().expect("a folder");
     let url = format!("http://{}", wire.address);
     let history = History::new(folder.path()).window(Duration::from_millis(500)).frequency(200);
-    let profiler = Profiler::builder().name("night").overhead_budget(None).history(history);
-    let profiler = profiler.push(Push::pyroscope(&url)).push(Push::parca(&url)).push(Push::otlp(&url));
-    let profiler = profiler.start().expect("started");
-    let patience = Instant::now();
-    while profiler.metrics().pushed < 12 {
-        assert!(patience.elapsed() < DEADLINE, "{:?}", profiler.metrics());
-        spin_for_peers(Duration::from_millis(200));
-    }
-    assert_eq!(profiler.metrics().push_dropped, 0);
-    drop(profiler);
+    run_and_push(history, [Push::pyroscope(&url), Push::parca(&url), Push::otlp(&url)], 12);
     let on_disk = total_on_disk(folder.path());
     let lines = wire.lines();
     let sum = |kind: &str| -> i64 {
@@ -125,6 +116,19 @@ pub(super) fn total_on_disk(folder: &Path) -> i64 {
     let reader = Reader::open(folder).expect("a history");
     let read = reader.profile(&query, &Budget::new(Limits::SERVICE)).expect("read");
     read.0.map_or(0, |profile| profile.total(1))
+}
+
+/// Runs a service until it has sent so many windows.
+pub(super) fn run_and_push(history: History, to: impl IntoIterator<Item = Push>, windows: u64) {
+    let profiler = Profiler::builder().name("night").overhead_budget(None).history(history);
+    let profiler = to.into_iter().fold(profiler, |builder, push| builder.push(push));
+    let profiler = profiler.start().expect("started");
+    let patience = Instant::now();
+    while profiler.metrics().pushed < windows {
+        assert!(patience.elapsed() < DEADLINE, "{:?}", profiler.metrics());
+        spin_for_peers(Duration::from_millis(200));
+    }
+    assert_eq!(profiler.metrics().push_dropped, 0);
 }
 
 #[inline(never)]

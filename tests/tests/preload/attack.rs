@@ -108,6 +108,32 @@ fn nobody_else_can_put_a_library_where_a_survivor_looks_for_it() {
     assert_ne!(attack.status, Some(0), "nobody could write {}", library.display());
 }
 
+/// The same with its files: a process that forks after the recording writes nothing into a folder that is somebody
+/// else's by then, and waits for nothing there.
+#[test]
+fn nobody_else_can_hold_up_a_survivor_that_forks() {
+    if !is_root() {
+        return;
+    }
+    let place = place(0o777);
+    let [go, done] = ["go", "done"].map(|name| place.path().join(name));
+    // `read` needs no child; the last command keeps the shell from replacing itself.
+    let survivor = "mkfifo \"$1\" || exit 9; (read line < \"$1\"; (echo > \"$2\"); :) < /dev/null > /dev/null 2>&1 & echo $!";
+    let out = scratch().join("forking-survivor.pb.gz");
+    let (mut child, pid) = start(&mut command(flamelet()), &["--heap"], &out, survivor, &[&go, &done]);
+    let folder = folder_of(&pid);
+    let said = child.wait().expect("flamelet");
+    assert!(said.success(), "{said}");
+    let attack = "mkdir -p \"$1\" && cd \"$1\" && mkfifo \"$2-0.modules\"";
+    let attack = as_nobody(attack, &[&folder, Path::new(&pid)]);
+    assert_eq!(attack.status, Some(0), "the folder is gone, and its name free: {}", attack.stderr);
+    std::fs::write(&go, "go\n").expect("our own pipe");
+    wait_for("the survivor goes on", || done.exists());
+    let files = std::fs::read_dir(&folder).expect("the attacker's folder").count();
+    assert_eq!(files, 1, "root wrote into nobody's folder");
+    as_nobody("rm -r \"${1%/*}\"", &[&folder]);
+}
+
 /// The second way: while it runs, the library or a file that is about to be written is replaced.
 #[test]
 fn nobody_else_can_write_into_the_folders_of_a_recording() {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use flamelet_tests::profiles::scratch;
-use flamelet_tests::programs::{command, flamelet};
+use flamelet_tests::programs::{answer, command, flamelet};
 
 use crate::recording::{compiled, read, record, values_of};
 
@@ -20,6 +20,34 @@ fn a_forked_child_and_a_program_it_starts_are_counted_apart() {
     assert_eq!(of("kept", "known")[..1], [1000]);
     assert_eq!(of("kept", "forks"), [0; 6]);
     assert!(recording.said.stderr.contains("sum over 3 processes"), "{}", recording.said.stderr);
+}
+
+/// A shell script may choose the number of a descriptor itself.
+#[test]
+fn a_program_s_own_descriptors_are_its_own() {
+    let out = scratch().join("descriptors.txt");
+    let script = "exec 3> \"$1\"; i=0; while [ $i -lt 300000 ]; do i=$((i+1)); [ $((i%1000)) != 0 ] || echo $i >&3; done; \
+                  ls /proc/self/fd";
+    let words = ["-c", script, "sh"];
+    let alone = answer(command(Path::new("sh")).args(words).arg(&out));
+    let written = std::fs::read_to_string(&out).expect("written");
+    assert_eq!(written.lines().count(), 300, "{}", alone.stderr);
+    let forbids = compiled("forbids.c", "forbids", &[]);
+    for (name, options) in [("cpu", &[][..]), ("inside", &["-F", "499"]), ("heap", &["--heap"])] {
+        let mut recorder = command(if name == "inside" { forbids.as_path() } else { flamelet() });
+        if name == "inside" {
+            recorder.arg(flamelet());
+        }
+        let profile = scratch().join(format!("descriptors-{name}.pb.gz"));
+        recorder.arg("record").args(options).arg("-o").arg(profile).args(["--", "sh"]).args(words).arg(&out);
+        let recorded = answer(&mut recorder);
+        let found = std::fs::read_to_string(&out).expect("written");
+        assert!(found == written, "{name}: {} lines of 300\n{}", found.lines().count(), recorded.stderr);
+        // What a library keeps open itself has a high number.
+        let low =
+            |text: &str| text.lines().filter(|line| line.len() < 3).map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(low(&recorded.stdout), low(&alone.stdout), "{name}: {}", recorded.stderr);
+    }
 }
 
 #[test]

@@ -44,7 +44,7 @@ fn a_load_waits_until_the_command_listens() {
     let answer = run_flamelet(["record", "--load", &load, "-o", text(&path), "--", "perl", "-e", &server]);
     assert_eq!(answer.status, Some(4), "{answer:?}");
     let comments = comments(&path);
-    assert!(comments.contains("load: perl") && comments.contains("was listened on"), "{comments}");
+    assert!(comments.contains("load: perl") && comments.contains("the command listens on"), "{comments}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `flamelet record` and `cargo flamelet`, as a user runs them.
 
 mod ending;
+mod go;
 mod killed;
 mod load;
 mod processes;

@@ -1,9 +1,9 @@
 //! Heap profiles name the function that allocated and not the allocator, here and in Go's pprof.
 
 use flamelet_tests::compare::Duel;
-use flamelet_tests::programs::run_flamelet;
+use flamelet_tests::programs::{json_of, run_flamelet};
 
-use crate::recordings::{json, record, rules_program};
+use crate::recordings::{record, rules_program};
 
 /// Builds with full, with small and without debug information: inlined functions have paths, last names, or no names;
 /// and with both kinds of symbols.
@@ -24,7 +24,7 @@ fn the_function_that_asked_is_at_the_top() {
     for (name, flags) in BUILDS {
         let program = rules_program(name, flags);
         let Some(file) = record(&program, "ask", &["--heap"]) else { return };
-        let top = json(&["top", "--json", "--no-trim", "-i", "alloc_space", file.to_str().expect("UTF-8")]);
+        let top = json_of(["top", "--json", "--no-trim", "-i", "alloc_space", file.to_str().expect("UTF-8")]);
         let rows = top["rows"].as_array().expect("rows");
         let copies = ASKERS_FOR_COPIES.iter().filter(|_| *name == "asks-v0");
         for asker in ASKERS.iter().chain(copies) {

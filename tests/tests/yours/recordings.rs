@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use flamelet_tests::profiles;
-use flamelet_tests::programs::{answer, command, flamelet, run_flamelet};
+use flamelet_tests::programs::{answer, command, flamelet, json_of};
 use serde_json::Value;
 
 pub(crate) fn scratch(name: &str) -> PathBuf {
@@ -58,13 +58,39 @@ pub(crate) fn cargo_program(name: &str) -> PathBuf {
     folder.join("target/release").join(name)
 }
 
-/// Records `program argument`; `None`, with a `SKIP:` line, where the kernel does not let this user record.
-pub(crate) fn record(program: &Path, argument: &str, options: &[&str]) -> Option<PathBuf> {
-    // Tests that run at the same time record the same programs.
+/// A file or folder that no other test writes: tests that run at the same time record the same programs.
+fn recording(program: &Path, name: &str) -> PathBuf {
     static RECORDINGS: AtomicUsize = AtomicUsize::new(0);
     let number = RECORDINGS.fetch_add(1, Ordering::Relaxed);
     let base = program.file_name().expect("a file").to_string_lossy();
-    let out = scratch(&format!("{base}-{argument}-{number}.pb.gz"));
+    scratch(&format!("{base}-{number}-{name}"))
+}
+
+/// Runs `program argument` in valgrind's DHAT, and returns the profile.
+pub(crate) fn dhat(program: &Path, argument: &str) -> PathBuf {
+    let folder = recording(program, argument);
+    let _ = std::fs::remove_dir_all(&folder);
+    let mut run = command(flamelet());
+    run.args(["run", "dhat", "--name", "rules", "-o"]).arg(&folder).arg("--").arg(program).arg(argument);
+    let said = answer(&mut run);
+    assert_eq!(said.status, Some(0), "{}", said.stderr);
+    let mut runs = std::fs::read_dir(folder.join("rules")).expect("a folder for the service");
+    runs.next().expect("a run").expect("an entry").path().join("profile.pb.gz")
+}
+
+/// Lets `heap_moments kind` write profiles of itself, and returns their folder.
+pub(crate) fn moments(kind: &str) -> PathBuf {
+    let program = Path::new(env!("CARGO_BIN_EXE_heap_moments"));
+    let folder = recording(program, kind);
+    std::fs::create_dir_all(&folder).expect("our own folder");
+    let done = answer(command(program).arg(kind).arg(&folder));
+    assert_eq!(done.status, Some(0), "{}", done.stderr);
+    folder
+}
+
+/// Records `program argument`; `None`, with a `SKIP:` line, where the kernel does not let this user record.
+pub(crate) fn record(program: &Path, argument: &str, options: &[&str]) -> Option<PathBuf> {
+    let out = recording(program, &format!("{argument}.pb.gz"));
     let mut recorder = command(flamelet());
     recorder.arg("record").args(options).arg("-o").arg(&out).arg("--").arg(program).arg(argument);
     let said = answer(&mut recorder);
@@ -75,15 +101,9 @@ pub(crate) fn record(program: &Path, argument: &str, options: &[&str]) -> Option
     Some(out)
 }
 
-pub(crate) fn json(words: &[&str]) -> Value {
-    let answer = run_flamelet(words);
-    assert_eq!(answer.status, Some(0), "{words:?}: {}", answer.stderr);
-    serde_json::from_str(&answer.stdout).unwrap_or_else(|error| panic!("{words:?}: {error}"))
-}
-
 /// The findings of `flamelet explain`, by rule.
 pub(crate) fn findings(words: &[&str]) -> Vec<Value> {
     let mut all = vec!["explain", "--json"];
     all.extend(words);
-    json(&all)["findings"].as_array().expect("findings").clone()
+    json_of(&all)["findings"].as_array().expect("findings").clone()
 }

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use super::measure::cost;
 use super::page::{Section, at_most};
+use super::process::Process;
 use super::statistics::{median, megabytes, seconds};
 use super::{Options, folder};
 use crate::{Failure, run, workspace};
@@ -20,7 +21,6 @@ const SERVICES: [(&str, &[&str]); 2] =
 /// Requests before its memory is looked at.
 const REQUESTS: usize = 2000;
 
-/// The figures of one service.
 #[derive(Default)]
 struct Figures {
     /// Dependencies from the registry.
@@ -84,7 +84,7 @@ fn crates(features: &[&str]) -> Result<BTreeSet<String>, Failure> {
 /// Returns the memory of a service after some requests, and after profiles were taken of it.
 fn memory_of(program: &Path, features: &[&str]) -> Result<(u64, u64), Failure> {
     let failed = |error: std::io::Error| Failure::failed(format!("{}: {error}", program.display()));
-    let mut service = Service(Command::new(program).stdout(Stdio::piped()).spawn().map_err(failed)?);
+    let mut service = Process(Command::new(program).stdout(Stdio::piped()).spawn().map_err(failed)?);
     let mut address = String::new();
     if let Some(output) = service.0.stdout.take() {
         BufReader::new(output).read_line(&mut address).map_err(failed)?;
@@ -93,7 +93,7 @@ fn memory_of(program: &Path, features: &[&str]) -> Result<(u64, u64), Failure> {
     for _ in 0..REQUESTS {
         get("/")?;
     }
-    let memory = service.memory().map_err(failed)?;
+    let memory = service.resident_bytes()?;
     if !features.is_empty() {
         get("/debug/pprof/profile?seconds=1")?;
         get("/debug/pprof/heap")?;
@@ -101,28 +101,7 @@ fn memory_of(program: &Path, features: &[&str]) -> Result<(u64, u64), Failure> {
     for _ in 0..REQUESTS {
         get("/")?;
     }
-    Ok((memory, service.memory().map_err(failed)?))
-}
-
-/// A running service; it ends when this is dropped.
-struct Service(Child);
-
-impl Service {
-    /// Returns its resident memory in bytes.
-    fn memory(&self) -> std::io::Result<u64> {
-        let path = PathBuf::from(format!("/proc/{}/status", self.0.id()));
-        let status = std::fs::read_to_string(path)?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"));
-        let kilobytes: u64 = line.and_then(|line| line.parse().ok()).unwrap_or(0);
-        Ok(kilobytes * 1024)
-    }
-}
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+    Ok((memory, service.resident_bytes()?))
 }
 
 fn get(address: &str, path: &str) -> std::io::Result<()> {
@@ -155,10 +134,11 @@ fn section(figures: &[Figures; 2], options: &Options) -> Section {
     Section {
         title: "adds: what the library adds to a service".to_owned(),
         about: format!(
-            "A minimal service with axum's and tokio's usual features, and the same with flamelet as the README shows it, with its\n\
-             default features. CPU time of a release build from nothing (the middle of {}); the program as cargo's release\n\
-             profile makes it; resident memory after {REQUESTS} requests, and after a CPU and a heap profile with names.\n\
-             Crates are those of the registry: flamelet's own are six more. Added: {}.",
+            "A minimal service with axum's and tokio's usual features, and the same with flamelet as the \
+             README shows it, with its\ndefault features. CPU time of a release build from scratch (the \
+             median of {}); the program as cargo's release profile\nbuilds it; resident memory after \
+             {REQUESTS} requests, and after a CPU and a heap profile with names. Crates are those of\nthe \
+             registry: flamelet's own are six more. Added: {}.",
             options.rounds,
             added.join(", ")
         ),

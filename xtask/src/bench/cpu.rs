@@ -94,16 +94,19 @@ pub(super) fn run(options: &Options) -> Result<Section, Failure> {
     Ok(Section {
         title: "cpu: sampling inside the process".to_owned(),
         about: format!(
-            "The same work at depth 40 under each profiler, every figure from a process of its own; {rounds} rounds. A \
-             sample's cost is\na signal's time in the sampled thread above that of an empty handler with the same flags \
-             (p99: what it is more than\nthat of a handler which idles for the usual time of this one): the same place again \
-             and again (warm), after work on half a megabyte (in place), after touching 8 MB (cold: \
-             nothing is left in the caches of the\ncore) and after touching 64 MB (from memory). Signals during which \
-             another process had the core are left out. CPU added\nto a process that works on one thread is what the \
-             profiler's own threads use, and its samples, each at the whole\ntime of a cold signal, the kernel's part \
-             included; as felt by a thread that looks at the clock all the time it is the\ninterruptions with and without \
-             a capture by turns, where the machine's own are the larger part. One capture in all is from its\nstart to \
-             the encoded profile, over a second of work. The frame-pointer walk is built with frame pointers, the others as usual."
+            "The same work at depth 40 under each profiler; each figure comes from a process of its own; \
+             {rounds} rounds.\n\nA sample's cost is the time that a signal takes from the sampled thread, \
+             minus that of an empty handler with the same\nflags (for p99: minus that of a handler that \
+             idles for the usual time of the measured one). It is measured at the same\nplace again and \
+             again (warm), after work on half a megabyte (in place), after touching 8 MB (cold: nothing is \
+             left in\nthe core's caches) and after touching 64 MB (from memory). Signals during which \
+             another process had the core are left\nout.\n\nCPU added to a process, which works on one \
+             thread, is the time of the profiler's own threads plus that of its samples,\neach counted \
+             with the full time of a cold signal, including the kernel's part. \"As felt by a thread\" \
+             compares the\ninterruptions of a thread that reads the clock all the time, with and without a \
+             capture in turn; most of them come from\nthe machine itself. \"One capture in all\" is from \
+             its start to the encoded profile, over a second of work. Only the build\nfor the \
+             frame-pointer walk has frame pointers."
         ),
         columns,
         rows: rows.chain(std::iter::once(ended)).collect(),
@@ -287,8 +290,8 @@ fn goals(find: &dyn Fn(&str, usize) -> f64, hangs: usize) -> Vec<String> {
         let cost = |at: usize| find(&title, at) / find(&seen, at);
         let theirs = (1..VARIANTS.len()).map(cost).fold(f64::INFINITY, f64::min);
         goals.push(format!(
-            "{title}, for each second that is seen: {:.1} times less than the cheapest pprof-rs (of ours {:.2} is the \
-             thread that finds new threads and collects; the kernel's part of a signal is the same for both)",
+            "{title}, per second of CPU time seen: {:.1} times less than the cheapest pprof-rs ({:.2} of ours is the \
+             thread that finds new threads and collects samples; the kernel's part of a signal is the same for both)",
             theirs / cost(0),
             find(&format!("of it in threads of its own, {hertz} Hz"), 0)
         ));

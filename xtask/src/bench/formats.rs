@@ -178,10 +178,11 @@ fn section(contests: &[Contest], costs: &[Vec<Cost>], growth: &[Growth], rounds:
     Section {
         title: "formats: reading other tools' files".to_owned(),
         about: format!(
-            "From file to folded stacks (the readers alone: to `top`); {rounds} rounds. The perf script text has \
-             stacks some 50\nframes deep, from 22,000 call sites; with half a million addresses, every depth has an \
-             address of its own. The perf.data\nwas just recorded by perf; flamelet unwinds and names it, inlined \
-             functions included. `perf script` asks addr2line for\nthose, whose CPU time is not counted here; \
+            "From file to folded stacks (the readers alone: to `top`); {rounds} rounds. The perf script \
+             text has stacks of about 50\nframes, from 22,000 call sites; with half a million addresses, \
+             every depth has an address of its own. The perf.data\nfiles were just recorded by perf; \
+             flamelet unwinds the stacks and adds names, including those of inlined functions. For\n\
+             inlined functions, `perf script` runs addr2line, whose CPU time is not counted here; \
              `--no-inline` leaves them out."
         ),
         columns: vec![

@@ -177,16 +177,18 @@ fn section(rows: &[&Row], figures: &[Figures], rounds: usize, mebibytes: u32) ->
     Section {
         title: "heap: sampling allocations inside the process".to_owned(),
         about: format!(
-            "64 live blocks of 16 to 200 bytes, one replaced at a time, under 50 frames of an ordinary build; \
-             512 KiB between\nsamples, except for a sample's own cost, which is that of sampling every one, its free \
-             and (flamelet) the stack of its\nfree included. CPU time of the thread, the lower decile of many short \
-             turns; what is added, against turns without the profiler right\nafter them in the same process (jemalloc's \
-             own sampling: in another process), the middle of the quickest quarter, and of {rounds}\nrounds. The snapshot is of\n{mebibytes} MiB from 256 stacks, to an encoded profile \
-             (flamelet and pprof-alloc with names, of a binary with 100 MB of debug information;\njemalloc_pprof leaves \
-             them out); its memory is the most that was resident beyond what was before (the parts\nare seen by \
-             looking often, and need not peak together). The pause is the longest allocation of another thread \
-             meanwhile,\nbeside its usual longest, waiting for a CPU not counted. pprof-alloc walks frame pointers, \
-             which this build lacks: its\nstacks are short."
+            "64 live blocks of 16 to 200 bytes, one replaced at a time, under 50 frames of an ordinary \
+             build, with 512 KiB between\nsamples. A sample's own cost is measured by sampling every \
+             allocation; it includes the free and, for flamelet, the stack\nof the free. Times are CPU \
+             times of the thread: the lower decile of many short turns. What is added is relative to \
+             turns\nwithout the profiler right after them in the same process (for jemalloc's own \
+             sampling, in another process): the median\nof the fastest quarter, and of {rounds} rounds.\n\n\
+             The snapshot is of {mebibytes} MiB from 256 stacks, up to an encoded profile (flamelet and \
+             pprof-alloc with names, from\na binary with 100 MB of debug information; jemalloc_pprof \
+             without). Its memory is the highest resident size minus that\nbefore it (the parts are \
+             sampled often, and need not peak together). The pause is the longest allocation of another\n\
+             thread during the snapshot, next to its usual longest; waiting for a CPU is not counted. \
+             pprof-alloc walks frame\npointers, which this build does not have, so its stacks are short."
         ),
         columns: vec![
             "allocator",

@@ -221,7 +221,7 @@ fn section(figures: &[Vec<Figures>], rounds: usize) -> Section {
             // heaptrack's own C++ library makes one block before the program starts.
             let same = (theirs.calls - ours.calls).abs() <= 1.0;
             goals.push(format!(
-                "{what}: the same calls as heaptrack, but for its own one: {:.0} and {:.0}, {}",
+                "{what}: the same calls as heaptrack, except for its own one: {:.0} and {:.0}, {}",
                 theirs.calls,
                 ours.calls,
                 verdict(same)
@@ -231,9 +231,10 @@ fn section(figures: &[Vec<Figures>], rounds: usize) -> Section {
     Section {
         title: "heap-record: every allocation of a program, from outside".to_owned(),
         about: format!(
-            "A Rust program under some 40 frames that was not built for it. Time and CPU time are the program's own, for \
-             its work only\n(heaptrack's interpreter runs beside it); the best of {rounds} rounds. heaptrack itself \
-             allocates 72.7 kB once, which is in its\ncalls and peaks. Sampled figures are estimates."
+            "A Rust program that allocates under about 40 frames and was not built for profiling. Time and \
+             CPU time are the program's\nown, for its work only (heaptrack's interpreter runs beside it); \
+             the best of {rounds} rounds. heaptrack itself allocates\n72.7 kB once, which is included in \
+             its calls and peaks. Sampled figures are estimates."
         ),
         columns: vec![
             "work",

@@ -3,11 +3,13 @@
 mod adds;
 mod check;
 mod collect;
+mod coverage;
 mod cpu;
 mod formats;
 mod heap;
 mod heap_record;
 mod history;
+mod live;
 mod measure;
 mod open;
 mod page;
@@ -41,11 +43,13 @@ const BENCHES: &[Bench] = &[
     Bench { name: "adds", run: adds::run },
     Bench { name: "check", run: check::run },
     Bench { name: "collect", run: collect::run },
+    Bench { name: "coverage", run: coverage::run },
     Bench { name: "cpu", run: cpu::run },
     Bench { name: "formats", run: formats::run },
     Bench { name: "heap", run: heap::run },
     Bench { name: "heap-record", run: heap_record::run },
     Bench { name: "history", run: history::run },
+    Bench { name: "live", run: live::run },
     Bench { name: "open", run: open::run },
     Bench { name: "real", run: real::run },
     Bench { name: "record", run: record::run },

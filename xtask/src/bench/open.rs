@@ -100,8 +100,8 @@ fn section(figures: &[Figures], rounds: usize) -> Section {
     Section {
         title: "open: a large profile, from file to answer".to_owned(),
         about: format!(
-            "A seeded profile of unique stacks, some 40 frames deep, uncompressed; {rounds} rounds. Before the \
-             measurement\nboth programs must print the same fifty rows."
+            "A seeded profile of unique stacks, about 40 frames deep, uncompressed; {rounds} rounds. \
+             Before the measurement, both\nprograms must print the same fifty rows."
         ),
         columns: vec!["profile", "program", "CPU", "wall", "peak memory", "less CPU", "less memory"],
         rows,

@@ -13,7 +13,6 @@ pub(super) struct Section {
     pub(super) about: String,
     /// The table's header.
     pub(super) columns: Vec<&'static str>,
-    /// Its rows.
     pub(super) rows: Vec<Vec<String>>,
     /// The goals, and whether they were reached.
     pub(super) goals: Vec<String>,
@@ -52,9 +51,9 @@ pub(super) fn at_most(what: &str, figure: Option<f64>, limit: f64, unit: &str) -
     format!("{what}: {} or less: {figure:.2}, {}", limit_with_unit.trim_end(), verdict(figure <= limit))
 }
 
-const HEAD: &str = "# Benchmarks\n\nEach section is written by `cargo xtask bench NAME`: flamelet and its peers in one run, \
-                    interleaved, on the\nsame input; the middle of the rounds counts. Figures of two days are not \
-                    to be compared, the ratios are.\n";
+const HEAD: &str = "# Benchmarks\n\nEach section is written by `cargo xtask bench NAME`, which runs flamelet and \
+                    its peers in turn, on the same input, and\nreports the median of the rounds. Between runs on \
+                    different days, compare the ratios, not the figures.\n";
 
 /// Replaces the section of the last run of the same benchmark, or appends it.
 pub(super) fn replace(name: &str, section: &Section) -> Outcome {

@@ -23,12 +23,21 @@ impl Process {
 
     /// Returns its peak memory in megabytes.
     pub(super) fn peak_megabytes(&self) -> Result<f64, Failure> {
+        Ok(self.kibibytes("VmHWM:")?.map_or(f64::NAN, |peak| peak as f64 * 1024.0 / 1e6))
+    }
+
+    /// Returns its resident memory in bytes.
+    pub(super) fn resident_bytes(&self) -> Result<u64, Failure> {
+        Ok(self.kibibytes("VmRSS:")?.unwrap_or(0) * 1024)
+    }
+
+    /// Returns the line of its status that begins with `name`.
+    fn kibibytes(&self, name: &str) -> Result<Option<u64>, Failure> {
         let path = format!("/proc/{}/status", self.0.id());
         let status =
             std::fs::read_to_string(&path).map_err(|error| Failure::failed(format!("{path}: {error}")))?;
-        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
-        let kibibytes: f64 = peak.and_then(|peak| peak.parse().ok()).unwrap_or(f64::NAN);
-        Ok(kibibytes * 1024.0 / 1e6)
+        let line = status.lines().find_map(|line| line.strip_prefix(name)?.trim().strip_suffix(" kB"));
+        Ok(line.and_then(|line| line.parse().ok()))
     }
 
     /// Asks it to end, and waits until it has.

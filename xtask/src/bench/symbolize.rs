@@ -69,8 +69,9 @@ fn section(passes: &[Passes; 3], size: u64) -> Section {
     Section {
         title: "symbolize: 5,000 addresses of a large binary".to_owned(),
         about: format!(
-            "Seeded addresses inside the functions of a Rust binary of {} with full debug information; names, files, \
-             lines and\ninlined frames. CPU time of the first pass, opening included, and of a second one.",
+            "5,000 seeded addresses inside the functions of a Rust binary of {} with full debug \
+             information: names, files, lines and\ninlined frames. CPU time of a first pass, including \
+             opening the file, and of a second pass.",
             megabytes(size)
         ),
         columns: vec!["engine", "first pass", "second pass", "found", "against flamelet"],

@@ -51,8 +51,9 @@ pub(super) fn run(options: &Options) -> Result<Section, Failure> {
     Ok(Section {
         title: "tools: what each costs the program".to_owned(),
         about: format!(
-            "One program computes, allocates and calls the kernel, and takes the time of each by itself: how many \
-             times longer each\ntook than in runs of it alone before and after; {rounds} rounds. `flamelet run list` shows these figures."
+            "One program computes, allocates and calls the kernel, and measures the time of each part. The \
+             table shows how many times\nlonger each part took than when the program ran alone before and \
+             after; {rounds} rounds. `flamelet run list` shows these\nfigures."
         ),
         columns: vec!["under", PARTS[0], PARTS[1], PARTS[2]],
         rows,
@@ -68,7 +69,6 @@ fn shown(ratio: f64) -> String {
     if ratio < 10.0 { format!("{ratio:.2} ×") } else { format!("{ratio:.0} ×") }
 }
 
-/// Returns a line of that file.
 fn slowdown_line(tool: &str, ratios: [f64; 3]) -> String {
     let rounded =
         ratios.map(|ratio| if ratio < 10.0 { format!("{ratio:.1}") } else { format!("{ratio:.0}") });

@@ -128,15 +128,16 @@ fn section(all: &[Figures], rounds: usize) -> Section {
     Section {
         title: "view: a large profile in the browser".to_owned(),
         about: format!(
-            "From the start of the command to the first flame graph painted in headless Chromium, which is already \
-             running with a small\npage, without a graphics card; {rounds} rounds. \"Its\" figures are the command's, its \
-             memory at the highest moment; the\nbrowser's are of all its processes, its memory what it holds more \
-             than before. The page opens with its summary: the time\nuntil that is painted, and the command's CPU \
-             until then, are from a run of their own. \"In all\" is the highest sum of\nthe memory of both at \
-             any moment, in a third run that opens the summary and then the flame graph. A zoom is \
-             from the click to the paint; the frames are those of a drag, 95 % of\nthem were this or faster (16.7 is \
-             60 a second). pprof needs some ten gigabytes for a million stacks and is left out\nthere. A view's bytes \
-             are the largest single answer; pprof sends everything at once."
+            "From the start of the command to the first flame graph painted in headless Chromium, which is \
+             already running with a\nsmall page, without a graphics card; {rounds} rounds. \"Its\" CPU and \
+             memory are the command's; its memory is the peak.\nThe browser's figures are of all its \
+             processes; its memory is what it holds beyond what it held before. The page opens\nwith its \
+             summary: the time until that is painted, and the command's CPU time until then, come from \
+             separate runs. \"In\nall\" is the highest sum of both memories at any moment, in a third run \
+             that opens the summary and then the flame graph.\nA zoom is from the click to the paint; the \
+             frames are those of a drag, and 95 % of them took this long or less (16.7 ms\nis 60 a \
+             second). pprof needs about ten gigabytes for a million stacks and is left out there. \"Bytes \
+             a view\" is the\nlargest single answer; pprof sends everything at once."
         ),
         columns: vec![
             "program",

@@ -55,4 +55,16 @@ mod tests {
         );
         assert!(combinations(&[]).is_empty());
     }
+
+    #[test]
+    fn the_library_documents_every_feature() {
+        let packages = super::super::metadata().expect("cargo lists the packages");
+        let library = packages.iter().find(|package| package["name"] == "flamelet").expect("the library");
+        let source = workspace::root().join("crates/flamelet/src/lib.rs");
+        let source = std::fs::read_to_string(source).expect("the library");
+        let documents: String = source.lines().filter(|line| line.starts_with("//!")).collect();
+        let is_missing = |name: &&str| !documents.contains(&format!("`{name}`"));
+        let missing: Vec<&str> = feature_names(library).into_iter().filter(is_missing).collect();
+        assert!(missing.is_empty(), "crates/flamelet/src/lib.rs does not document {missing:?}");
+    }
 }

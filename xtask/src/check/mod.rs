@@ -4,13 +4,14 @@ mod cycles;
 mod edges;
 mod features;
 mod guests;
+mod links;
+mod locks;
 mod stale;
 mod targets;
 
 use crate::tally::Tally;
 use crate::{Failure, Outcome, run, skips, workspace};
 
-/// Runs all checks.
 pub(crate) fn run(arguments: &[String]) -> Outcome {
     if let Some(unknown) = arguments.first() {
         return Err(Failure::unusable(format!("check takes no arguments, not `{unknown}`")));
@@ -32,7 +33,8 @@ pub(crate) fn fast(tally: &mut Tally) -> Outcome {
     if installed("fmt", tally) {
         run::step("formatting", workspace::cargo().args(["fmt", "--all", "--check"]))?;
     }
-    run::heading("crate edges, module cycles and documents");
+    run::heading("lock files, crate edges, module cycles and documents");
+    locks::check()?;
     edges::check()?;
     cycles::check()?;
     guests::check()?;

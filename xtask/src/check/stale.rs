@@ -1,8 +1,9 @@
-//! Documents must not mention files or, in the tables of the architecture, functions that no longer exist. No file may
-//! contain the marks of an unfinished merge.
+//! Documents must not mention files or, in the tables of the architecture, functions that no longer exist, and their links
+//! must lead somewhere. No file may contain the marks of an unfinished merge.
 
 use std::path::{Path, PathBuf};
 
+use super::links;
 use crate::tally::Tally;
 use crate::{Failure, Outcome, run, workspace};
 
@@ -40,13 +41,17 @@ pub(super) fn check(tally: &mut Tally) -> Outcome {
             let document = document.strip_prefix(workspace::root()).unwrap_or(document);
             stale.push(format!("{} mentions {path}, which does not exist", document.display()));
         }
+        for target in links::broken(document, &text) {
+            let document = document.strip_prefix(workspace::root()).unwrap_or(document);
+            stale.push(format!("{} links to {target}, which leads nowhere", document.display()));
+        }
         for (path, function) in functions(&text).filter(|(path, function)| !has_function(path, function)) {
             stale.push(format!("{path} has no function {function}, which {} names", document.display()));
         }
     }
     stale.extend(unfinished_merges());
     if stale.is_empty() {
-        println!("   documents: {} checked, every path they mention exists", documents.len());
+        println!("   documents: {} checked, every path and heading they mention exists", documents.len());
         return Ok(());
     }
     Err(Failure::failed(stale.join("\n       ")))

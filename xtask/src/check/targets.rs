@@ -16,24 +16,24 @@ use crate::{Failure, Outcome, run, workspace};
 
 const LIBRARY: &[&str] =
     &["--package", "flamelet-unwind", "--package", "flamelet-capture", "--package", "flamelet"];
-/// The library with the allocators that it can wrap, and the command.
-const LIBRARY_WHOLE: &[&str] = &["--package", "flamelet", "--all-features"];
 const COMMAND: &[&str] = &["--package", "flamelet-cli"];
+/// The command, and the library with the allocators that it can wrap.
+const BOTH_WHOLE: &[&str] = &["--package", "flamelet", "--package", "flamelet-cli", "--all-features"];
 
-/// Another machine, and the arguments of each `cargo check` for it. The first can sample; on the others, starting a capture
+/// Another machine, and the arguments of `cargo check` for it. The first can sample; on the others, starting a capture
 /// returns an error.
 struct Target {
     name: &'static str,
     /// Whether its standard library is downloaded if it is missing.
     is_expected: bool,
-    checks: &'static [&'static [&'static str]],
+    check: &'static [&'static str],
 }
 
 const TARGETS: &[Target] = &[
-    Target { name: "aarch64-unknown-linux-gnu", is_expected: false, checks: &[LIBRARY] },
-    Target { name: "aarch64-apple-darwin", is_expected: true, checks: &[LIBRARY_WHOLE, COMMAND] },
-    Target { name: "x86_64-apple-darwin", is_expected: true, checks: &[COMMAND] },
-    Target { name: "x86_64-pc-windows-gnu", is_expected: false, checks: &[LIBRARY] },
+    Target { name: "aarch64-unknown-linux-gnu", is_expected: false, check: LIBRARY },
+    Target { name: "aarch64-apple-darwin", is_expected: true, check: BOTH_WHOLE },
+    Target { name: "x86_64-apple-darwin", is_expected: true, check: COMMAND },
+    Target { name: "x86_64-pc-windows-gnu", is_expected: false, check: LIBRARY },
 ];
 
 /// Checks every target whose library can be had; the others are reported as skipped.
@@ -47,12 +47,11 @@ pub(super) fn check(tally: &mut Tally) -> Outcome {
             tally.skip("other machines", &reason);
             continue;
         }
-        for arguments in target.checks {
-            let mut cargo = workspace::cargo();
-            cargo.args(["check", "--quiet", "--locked", "--target", name]).args(*arguments);
-            compiler.stand_in(&mut cargo, name);
-            run::step(&format!("{name} {}", arguments.join(" ")), cargo.env("RUSTFLAGS", "--deny warnings"))?;
-        }
+        let mut cargo = workspace::cargo();
+        cargo.args(["check", "--quiet", "--locked", "--target", name]).args(target.check);
+        compiler.stand_in(&mut cargo, name);
+        let title = format!("{name} {}", target.check.join(" "));
+        run::step(&title, cargo.env("RUSTFLAGS", "--deny warnings"))?;
     }
     Ok(())
 }

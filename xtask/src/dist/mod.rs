@@ -81,7 +81,7 @@ enum Verify {
 impl Dist {
     /// Makes everything but the crates, and tries it.
     fn make(&self) -> Outcome {
-        self.write("bom.cdx.json", &bill::bill(&self.metadata, &self.read("Cargo.lock")?, COMMAND)?)?;
+        self.write("bom.cdx.json", &bill::bill(&self.metadata, &workspace::read("Cargo.lock")?, COMMAND)?)?;
         self.write("THIRD-PARTY.txt", &notices::notices(&self.metadata, COMMAND)?)?;
         let stage = Stage::new(self)?;
         self.tarball(&stage)?;
@@ -115,11 +115,6 @@ impl Dist {
     }
 
     /// Reads a file of the repository.
-    fn read(&self, name: &str) -> Result<String, Failure> {
-        std::fs::read_to_string(workspace::root().join(name))
-            .map_err(|error| Failure::failed(format!("{name}: {error}")))
-    }
-
     fn write(&self, name: &str, text: &str) -> Outcome {
         std::fs::write(self.path(name), text).map_err(|error| Failure::failed(format!("{name}: {error}")))
     }

@@ -23,7 +23,8 @@ pub(super) fn check(tally: &mut Tally) -> Outcome {
     clone.arg(format!("file://{}", workspace::root().display())).arg(&folder);
     run::step("git clone", &mut clone)?;
     let mut demo = workspace::cargo();
-    demo.args(["run", "--release", "--locked", "--quiet", "--", "demo", "--once"]);
+    // Not quiet: what says nothing for long is taken for hung.
+    demo.args(["run", "--release", "--locked", "--", "demo", "--once"]);
     demo.current_dir(&folder).env("CARGO_TARGET_DIR", folder.join("target"));
     run::step("cargo run --release -- demo --once", &mut demo)?;
     let mut build = workspace::cargo();

@@ -23,8 +23,8 @@ fn cargo_deny() -> Result<PathBuf, Failure> {
     if !program.is_file() {
         let mut install = workspace::cargo();
         install.args(["install", "cargo-deny", "--version", VERSION, "--locked", "--quiet"]);
-        // Without optimization: 100 seconds of CPU time to build, and two to run.
-        install.args(["--debug", "--root"]).arg(&root);
+        // Without optimization and debug information: it takes longer to build than to run.
+        install.args(["--debug", "--root"]).arg(&root).env("CARGO_PROFILE_DEV_DEBUG", "0");
         run::step("installing cargo-deny into target/tools", &mut install)?;
     }
     Ok(program)

@@ -4,14 +4,16 @@
 mod clean_clone;
 mod deploy;
 mod jemalloc_for_c;
+mod lanes;
 mod licences;
 mod recipes;
 pub(crate) mod sanitizer;
 mod static_link;
 mod unoptimized;
 
-use std::time::Instant;
+pub(crate) use lanes::beside;
 
+use crate::processes::Stopwatch;
 use crate::tally::Tally;
 use crate::{Failure, Outcome, check, fuzz, run, skips};
 
@@ -23,20 +25,20 @@ struct Gate {
     run: fn(&mut Tally) -> Outcome,
 }
 
-/// All gates, cheap ones first.
+/// All gates, long ones first, because two run at a time; the last one after all others.
 const GATES: &[Gate] = &[
-    Gate { name: "licences", title: "licences and versions", run: licences::check },
-    Gate { name: "deploy", title: "files for containers and clusters", run: deploy::check },
-    Gate { name: "docs", title: "documentation", run: |_| check::docs() },
+    Gate { name: "clean-clone", title: "README's command in a clean clone", run: clean_clone::check },
+    Gate { name: "fuzz", title: "fuzz targets", run: fuzz::gate },
+    Gate { name: "sanitizer", title: "address sanitizer", run: sanitizer::check },
     Gate { name: "features", title: "features", run: |_| check::features() },
     Gate { name: "recipes", title: "recipes for other servers", run: recipes::check },
+    Gate { name: "licences", title: "licences and versions", run: licences::check },
     Gate { name: "targets", title: "other machines", run: check::targets },
-    Gate { name: "jemalloc-for-c", title: "C's memory by jemalloc", run: jemalloc_for_c::check },
     Gate { name: "static-link", title: "statically linked program", run: static_link::check },
+    Gate { name: "jemalloc-for-c", title: "C's memory by jemalloc", run: jemalloc_for_c::check },
     Gate { name: "unoptimized", title: "unoptimized build", run: unoptimized::check },
-    Gate { name: "sanitizer", title: "address sanitizer", run: sanitizer::check },
-    Gate { name: "fuzz", title: "fuzz targets", run: fuzz::gate },
-    Gate { name: "clean-clone", title: "README's command in a clean clone", run: clean_clone::check },
+    Gate { name: "docs", title: "documentation", run: |_| check::docs() },
+    Gate { name: "deploy", title: "files for containers and clusters", run: deploy::check },
     Gate { name: "dist", title: "packages of a release", run: clean_clone::make_release },
 ];
 
@@ -56,11 +58,6 @@ pub(crate) fn run(names: &[String]) -> Outcome {
     if wrong == 0 { Ok(()) } else { Err(Failure::failed("gates failed")) }
 }
 
-/// Runs all gates, each to its end, even if others fail.
-pub(crate) fn all() -> Results {
-    pass(GATES.iter())
-}
-
 /// The results of the gates.
 #[derive(Default)]
 pub(crate) struct Results {
@@ -71,6 +68,12 @@ pub(crate) struct Results {
 }
 
 impl Results {
+    fn add(&mut self, other: Results) {
+        self.tally.add(other.tally);
+        self.lines.extend(other.lines);
+        self.failed += other.failed;
+    }
+
     /// Prints a line for each gate, and returns how many failed.
     pub(crate) fn print(&self) -> u64 {
         run::heading("gates");
@@ -83,13 +86,12 @@ fn pass<'a>(gates: impl Iterator<Item = &'a Gate>) -> Results {
     let mut results = Results::default();
     for gate in gates {
         run::heading(gate.title);
-        let started = Instant::now();
+        let stopwatch = Stopwatch::start();
         let mut tally = Tally::default();
         let outcome = (gate.run)(&mut tally);
-        let seconds = started.elapsed().as_secs_f64();
         let ran = if tally.passed > 0 { format!("  {} tests passed", tally.passed) } else { String::new() };
         let verdict = outcome.as_ref().map_or_else(|failure| failure.message.as_str(), |()| "holds");
-        results.lines.push(format!("{:<34}{seconds:>6.0} s  {verdict}{ran}", gate.title));
+        results.lines.push(format!("{:<34}{}  {verdict}{ran}", gate.title, stopwatch.cost()));
         println!("   {}", results.lines.last().map_or("", String::as_str));
         results.failed += u64::from(outcome.is_err());
         results.tally.add(tally);

@@ -7,9 +7,10 @@
 use crate::tally::Tally;
 use crate::{Failure, Outcome, test, workspace};
 
-/// A crate, which of its tests run, and which are left out.
+/// Crates whose tests are built together, so that what they depend on is built once; which of their tests run, and which are
+/// left out.
 struct Suite {
-    package: &'static str,
+    packages: &'static [&'static str],
     tests: &'static [&'static str],
     /// Tests whose results the sanitizer itself changes.
     without: &'static [&'static str],
@@ -17,22 +18,29 @@ struct Suite {
 
 const SUITES: &[Suite] = &[
     Suite {
-        package: "flamelet-unwind",
-        tests: &["--lib", "--test=live"],
+        packages: &[
+            "flamelet-unwind",
+            "flamelet-preload-ledger",
+            "flamelet-profile",
+            "flamelet-formats",
+            "flamelet-symbol",
+        ],
+        tests: &[
+            "--lib",
+            "--test=live",
+            "--test=codec",
+            "--test=combine",
+            "--test=hostile",
+            "--test=known_answers",
+            "--test=round_trip",
+            "--test=lookup",
+        ],
         // Its filter forbids a system call that the sanitizer makes when a thread ends.
         without: &["live::stack::tests::where_pages_cannot_be_checked_there_is_none"],
     },
-    Suite { package: "flamelet-preload-ledger", tests: &["--lib"], without: &[] },
-    Suite { package: "flamelet-preload", tests: &["--test=distances"], without: &[] },
-    Suite { package: "flamelet-profile", tests: &["--lib", "--test=codec", "--test=combine"], without: &[] },
+    Suite { packages: &["flamelet-preload"], tests: &["--test=distances"], without: &[] },
     Suite {
-        package: "flamelet-formats",
-        tests: &["--lib", "--test=hostile", "--test=known_answers", "--test=round_trip"],
-        without: &[],
-    },
-    Suite { package: "flamelet-symbol", tests: &["--lib", "--test=hostile", "--test=lookup"], without: &[] },
-    Suite {
-        package: "flamelet-capture",
+        packages: &["flamelet-capture"],
         tests: &[
             "--lib",
             "--test=storms",
@@ -65,14 +73,17 @@ pub(super) fn check(tally: &mut Tally) -> Outcome {
         let mut cargo = workspace::cargo();
         cargo.args(["test", "--no-fail-fast", "--color=never", "--target", &host, "--target-dir"]);
         cargo.arg(workspace::target().join("sanitizer"));
-        cargo.args(["--package", suite.package]).args(suite.tests).args(["--", "--show-output"]);
+        suite.packages.iter().for_each(|name| {
+            cargo.args(["--package", name]);
+        });
+        cargo.args(suite.tests).args(["--", "--show-output"]);
         suite.without.iter().for_each(|name| {
             cargo.args(["--skip", name]);
         });
         cargo.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", FLAGS).env("ASAN_OPTIONS", OPTIONS);
         // Without optimization, readers take minutes for the inputs of the tests with hostile files.
         cargo.env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
-        tally.add(test::suite(suite.package, &mut cargo, &Vec::new())?);
+        tally.add(test::suite(&suite.packages.join(", "), &mut cargo, &Vec::new())?);
     }
     if tally.failed == 0 { Ok(()) } else { Err(Failure::failed(format!("{} tests failed", tally.failed))) }
 }

@@ -6,8 +6,8 @@ use crate::{Failure, Outcome, test, workspace};
 
 pub(super) fn check(tally: &mut Tally) -> Outcome {
     let mut cargo = workspace::cargo();
-    cargo.args(["test", "--no-fail-fast", "--color=never", "--package=flamelet-capture", "--test=storms"]);
-    cargo.arg("--target-dir").arg(workspace::target().join("unoptimized"));
+    // Of the whole workspace, so that the other crates are those that the tests were built with.
+    cargo.args(["test", "--no-fail-fast", "--color=never", "--workspace", "--test=storms"]);
     for package in ["flamelet-capture", "flamelet-unwind"] {
         cargo.arg("--config").arg(format!("profile.dev.package.{package}.opt-level=0"));
     }

@@ -13,7 +13,6 @@ pub(crate) struct ThreadKey {
 }
 
 impl ThreadKey {
-    /// The name as text.
     pub(crate) fn name(&self) -> String {
         let length = self.name.iter().position(|&byte| byte == 0).unwrap_or(self.name.len());
         String::from_utf8_lossy(&self.name[..length]).into_owned()
@@ -150,7 +149,6 @@ impl Aggregate {
         })
     }
 
-    /// Returns the row of a sample, if there is one.
     fn known_row(&self, sample: &Incoming<'_>) -> Option<u32> {
         let stack = self.stacks.find(sample.frames)?;
         let labels = *self.label_index.get(&sample.labels.id())?;

@@ -13,7 +13,7 @@ const ENOUGH_NANOS: u64 = 200_000_000;
 
 /// What was used so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Totals {
+pub(super) struct CpuTotals {
     /// Elapsed time.
     pub(super) time_nanos: u64,
     /// CPU time of the process.
@@ -49,12 +49,12 @@ pub(super) enum Change {
 /// Decides about once a second what to change.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OverheadBudget {
-    last: Totals,
+    last: CpuTotals,
 }
 
 impl OverheadBudget {
     /// Starts watching, at these totals.
-    pub(super) fn new(totals: Totals) -> Self {
+    pub(super) fn new(totals: CpuTotals) -> Self {
         Self { last: totals }
     }
 
@@ -64,8 +64,8 @@ impl OverheadBudget {
     ///
     /// The share is of the process' CPU time, or of one core where the process uses less than that: otherwise what
     /// the collector needs at any frequency would lower the frequency of an idle service for nothing.
-    pub(super) fn decide(&mut self, now: Totals, percent: f64, room: Room) -> Change {
-        let since = |of: fn(&Totals) -> u64| of(&now).saturating_sub(of(&self.last));
+    pub(super) fn decide(&mut self, now: CpuTotals, percent: f64, room: Room) -> Change {
+        let since = |of: fn(&CpuTotals) -> u64| of(&now).saturating_sub(of(&self.last));
         let whole = since(|totals| totals.process_nanos).max(since(|totals| totals.time_nanos));
         if whole < ENOUGH_NANOS {
             return Change::None;
@@ -113,14 +113,14 @@ mod tests {
     const AS_ASKED: Room = Room { samples_more: false, looks_more: false, ..ALL };
 
     /// The totals after this many seconds of a process that keeps one core busy.
-    fn busy(seconds: u64, sampling_nanos: u64, looking_nanos: u64) -> Totals {
+    fn busy(seconds: u64, sampling_nanos: u64, looking_nanos: u64) -> CpuTotals {
         let nanos = seconds * SECOND;
-        Totals { time_nanos: nanos, process_nanos: nanos, sampling_nanos, looking_nanos }
+        CpuTotals { time_nanos: nanos, process_nanos: nanos, sampling_nanos, looking_nanos }
     }
 
     #[test]
     fn the_larger_part_is_halved_and_comes_back() {
-        let mut budget = OverheadBudget::new(Totals::default());
+        let mut budget = OverheadBudget::new(CpuTotals::default());
         let milli = SECOND / 1000;
         assert_eq!(budget.decide(busy(1, 30 * milli, milli), 1.0, AS_ASKED), Change::SampleLess);
         assert_eq!(budget.decide(busy(2, 31 * milli, 31 * milli), 1.0, AS_ASKED), Change::LookLess);
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn what_is_at_its_end_leaves_it_to_the_other() {
         let decide = |sampling, looking, room| {
-            OverheadBudget::new(Totals::default()).decide(busy(1, sampling, looking), 1.0, room)
+            OverheadBudget::new(CpuTotals::default()).decide(busy(1, sampling, looking), 1.0, room)
         };
         let slowest = Room { looks_less: false, ..ALL };
         assert_eq!(decide(SECOND / 50, SECOND / 20, slowest), Change::SampleLess);
@@ -146,22 +146,23 @@ mod tests {
 
     #[test]
     fn several_busy_cores_allow_more() {
-        let totals = Totals { process_nanos: 8 * SECOND, ..busy(1, SECOND / 40, SECOND / 40) };
-        assert_eq!(OverheadBudget::new(Totals::default()).decide(totals, 1.0, AS_ASKED), Change::None);
+        let totals = CpuTotals { process_nanos: 8 * SECOND, ..busy(1, SECOND / 40, SECOND / 40) };
+        assert_eq!(OverheadBudget::new(CpuTotals::default()).decide(totals, 1.0, AS_ASKED), Change::None);
     }
 
     #[test]
     fn a_quiet_process_keeps_its_frequency() {
-        let totals = Totals { process_nanos: SECOND / 100, ..busy(1, SECOND / 400, SECOND / 400) };
-        assert_eq!(OverheadBudget::new(Totals::default()).decide(totals, 1.0, AS_ASKED), Change::None);
-        let too_early = Totals { time_nanos: SECOND / 10, sampling_nanos: SECOND / 10, ..Totals::default() };
-        assert_eq!(OverheadBudget::new(Totals::default()).decide(too_early, 1.0, ALL), Change::None);
+        let totals = CpuTotals { process_nanos: SECOND / 100, ..busy(1, SECOND / 400, SECOND / 400) };
+        assert_eq!(OverheadBudget::new(CpuTotals::default()).decide(totals, 1.0, AS_ASKED), Change::None);
+        let too_early =
+            CpuTotals { time_nanos: SECOND / 10, sampling_nanos: SECOND / 10, ..CpuTotals::default() };
+        assert_eq!(OverheadBudget::new(CpuTotals::default()).decide(too_early, 1.0, ALL), Change::None);
     }
 
     /// Runs the budget for a minute on a process in which a sample and a look cost this much.
     fn after_a_while(sample_nanos: u64, look_nanos: u64, asked: u32) -> (u32, Pace, f64) {
         const PERCENT: f64 = 2.0;
-        let (mut budget, mut totals) = (OverheadBudget::new(Totals::default()), Totals::default());
+        let (mut budget, mut totals) = (OverheadBudget::new(CpuTotals::default()), CpuTotals::default());
         let (mut frequency, mut pace, mut used) = (asked, Pace::new(), 0.0);
         for second in 1..=60 {
             // Threads come and go all the time, and much of their work is not sampled.

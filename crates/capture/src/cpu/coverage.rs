@@ -6,23 +6,12 @@ use super::sample_reader::{Marks, SampleReader};
 use crate::labels::LabelSet;
 use flamelet_profile::observations::{effective_of_share, share_interval};
 use flamelet_profile::{Observed, Profile};
+use flamelet_test_support::Random;
 use flamelet_unwind::Era;
 
 /// The kernel looks for due timers this often.
 const TICK_NANOS: u64 = 4_000_000;
 const RUNS: u32 = 1000;
-
-struct Random(u64);
-
-impl Random {
-    /// Returns a number from 0 to 1.
-    fn next(&mut self) -> f64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as f64 / (1u64 << 53) as f64
-    }
-}
 
 /// What is simulated.
 #[derive(Clone, Copy, Debug)]
@@ -46,16 +35,16 @@ fn capture(case: Case, random: &mut Random) -> Profile {
     let threads = u64::from(case.threads.unsigned_abs());
     let ticks = 300 * period.div_ceil(TICK_NANOS) * u64::from(case.processes) / threads;
     for tid in 0..case.threads {
-        let mut used = (random.next() * period as f64) as u64;
+        let mut used = (random.fraction() * period as f64) as u64;
         for _ in 0..ticks {
             used += TICK_NANOS / u64::from(case.processes);
-            let is_looked_at = random.next() * f64::from(case.processes) < 1.0;
+            let is_looked_at = random.fraction() * f64::from(case.processes) < 1.0;
             if !is_looked_at || used < period {
                 continue;
             }
             let stands_for = used / period * period;
             used -= stands_for;
-            let leaf = if random.next() < case.share { WANTED } else { OTHER };
+            let leaf = if random.fraction() < case.share { WANTED } else { OTHER };
             reader.add(&signal(tid, &[leaf]), stands_for);
         }
     }
@@ -83,7 +72,7 @@ fn interval(profile: &Profile, observed: &[Observed]) -> (f64, f64) {
 
 /// Returns how often the interval covers the truth, in percent.
 fn coverage(case: Case, observed: impl Fn(&Profile) -> Vec<Observed>) -> f64 {
-    let mut random = Random(0x9e37_79b9 + u64::from(case.frequency));
+    let mut random = Random::new(u64::from(case.frequency));
     let covered = (0..RUNS).filter(|_| {
         let profile = capture(case, &mut random);
         let (low, high) = interval(&profile, &observed(&profile));

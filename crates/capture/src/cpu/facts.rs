@@ -71,15 +71,15 @@ impl Facts {
         due.saturating_sub(accounted + threads as u64 + 1)
     }
 
-    /// Returns a remark that the kernel looks less often than asked, and what looks more often.
+    /// Returns a remark that the kernel checks timers less often than asked, and what samples more often.
     fn rate_remark(&self, achieved: u64, samples: u64, periods: u64) -> Option<String> {
         // Two periods or more in each observation: not just a late tick now and then.
         let is_slow = samples >= FEWEST_SAMPLES && periods >= 2 * samples;
-        let looks = achieved / 1000;
+        let achieved = achieved / 1000;
         (is_slow && self.engine == "timer").then(|| {
             format!(
-                "{looks} samples a second of CPU time; {} asked: the kernel looks at timers once a tick, and each \
-                 observation stands for several periods. The engine `perf` can look as often as asked",
+                "{achieved} samples per second of CPU time instead of {}: the kernel checks timers once per tick, so each \
+                 observation stands for several periods. The engine `perf` can sample as often as asked",
                 self.asked_frequency
             )
         })

@@ -8,7 +8,7 @@
 
 use super::kernel_ring::{KernelRing, Read};
 use super::options::{Engine, Signal};
-use super::pool::{Pool, Record, Taken};
+use super::pool::{Pool, SampleRecord, Taken};
 use super::signal_mask::SignalMask;
 use crate::{Error, ErrorKind, Result};
 use crate::{clock, labels, threads};
@@ -138,10 +138,10 @@ pub(super) static PERF_FILES: IdSet = IdSet::new();
 static PERF_RINGS: [AtomicPtr<KernelRing>; IdSet::SIZE] =
     [const { AtomicPtr::new(ptr::null_mut()) }; IdSet::SIZE];
 /// What handlers count themselves, because it never reaches the collector.
-pub(super) static COUNTERS: Counters = Counters::new();
+pub(super) static COUNTERS: HandlerCounters = HandlerCounters::new();
 
 /// Counters for what never reaches the collector.
-pub(super) struct Counters {
+pub(super) struct HandlerCounters {
     /// Signals that came too late.
     pub(super) ignored: AtomicU64,
     /// Samples that found no free slot, and the CPU time that they stand for.
@@ -149,7 +149,7 @@ pub(super) struct Counters {
     pub(super) refused_nanos: AtomicU64,
 }
 
-impl Counters {
+impl HandlerCounters {
     const fn new() -> Self {
         Self { ignored: AtomicU64::new(0), refused: AtomicU64::new(0), refused_nanos: AtomicU64::new(0) }
     }
@@ -324,7 +324,6 @@ pub(super) fn retire_ring(file: i32) {
     }
 }
 
-/// What a signal means.
 enum SignalMeaning {
     /// A sample that stands for this much CPU time, and the place of its event's ring.
     Sample(u64, Option<usize>),
@@ -442,7 +441,7 @@ fn record(
         IS_DEEP.set(false);
     }
     let passed = clock::monotonic_nanos().saturating_sub(time);
-    slot.submit(Record {
+    slot.submit(SampleRecord {
         time,
         cpu_nanos,
         tid: threads::this_thread(),

@@ -50,8 +50,6 @@
 mod aggregate;
 mod assemble;
 #[cfg(target_os = "linux")]
-mod atomics;
-#[cfg(target_os = "linux")]
 mod budget;
 #[cfg(test)]
 mod coverage;
@@ -65,15 +63,14 @@ mod handler;
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "memory that is shared with the kernel")]
 mod kernel_ring;
-#[cfg(all(test, target_os = "linux"))]
-#[allow(unsafe_code, reason = "a test of memory that is not atomic")]
-mod model;
 mod options;
 #[cfg(target_os = "linux")]
 mod pace;
 #[allow(unsafe_code, reason = "hands memory between a signal handler and the collector")]
 #[cfg(target_os = "linux")]
 mod pool;
+#[cfg(all(test, target_os = "linux"))]
+mod pool_model;
 mod sample_reader;
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "has its state anew in the child of a fork")]

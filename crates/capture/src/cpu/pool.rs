@@ -5,12 +5,13 @@
 //! the collector takes as a whole. A slot is one piece of memory, its record in front of its frames, and there are
 //! two sizes: most stacks fit a shallow one, so that a burst of samples touches few pages.
 //!
-//! A model checks it (`model.rs`): it runs threads that use a pool in all orders with up to three switches between
+//! A model checks it (`pool_model.rs`): it runs threads that use a pool in all orders with up to three switches between
 //! them.
 
-use super::atomics::{AtomicU32, AtomicU64, reads, writes};
 use std::io;
 use std::sync::atomic::Ordering;
+
+use crate::atomics::{AtomicU32, AtomicU64, reads, writes};
 
 /// The frames that a shallow slot holds: with its record, a kilobyte plus a cache line, so that slots do not all fall
 /// into the same cache sets.
@@ -26,14 +27,13 @@ const NEVER_LINKED: u32 = 0;
 
 /// What a handler notes about one sample, besides its frames.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Record {
+pub(super) struct SampleRecord {
     /// The monotonic clock.
     pub(super) time: u64,
     /// The CPU time that the sample stands for.
     pub(super) cpu_nanos: u64,
     /// The thread.
     pub(super) tid: i32,
-    /// Its name.
     pub(super) name: [u8; 16],
     /// The number of the thread's label set.
     pub(super) labels: u32,
@@ -56,7 +56,7 @@ pub(super) struct Pool {
 /// What precedes a slot's frames: one cache line.
 #[repr(C, align(64))]
 struct Front {
-    record: Record,
+    record: SampleRecord,
     /// One more than the number of the next slot on the list. Memory starts as zeros, and zero stands for the slot's
     /// neighbour, so that the pages of unused slots are never touched.
     link: AtomicU32,
@@ -111,7 +111,7 @@ impl Stock {
     fn make_ready(&self) {
         for index in (self.first..self.end).take(READY) {
             // SAFETY: called before anyone else knows the pool, so every slot is this thread's.
-            unsafe { self.record(index).write(Record::default()) };
+            unsafe { self.record(index).write(SampleRecord::default()) };
         }
     }
 
@@ -124,7 +124,7 @@ impl Stock {
     }
 
     #[inline]
-    fn record(&self, index: u32) -> *mut Record {
+    fn record(&self, index: u32) -> *mut SampleRecord {
         // SAFETY: a field of a front that is there.
         unsafe { &raw mut (*self.front(index)).record }
     }
@@ -241,7 +241,7 @@ impl Pool {
     }
 
     /// Hands every full slot to `each`, oldest first, and frees it. Several threads may do this at a time.
-    pub(super) fn drain(&self, mut each: impl FnMut(&Record, &[u64])) {
+    pub(super) fn drain(&self, mut each: impl FnMut(&SampleRecord, &[u64])) {
         let newest = self.full.swap(END, Ordering::AcqRel);
         let mut index = self.reverse(newest);
         while index != END {
@@ -304,7 +304,7 @@ impl Taken<'_> {
 
     /// Gives the slot to the collector.
     #[inline]
-    pub(super) fn submit(self, mut record: Record) {
+    pub(super) fn submit(self, mut record: SampleRecord) {
         record.depth = record.depth.min(self.stock.depth as u32);
         writes(self.stock.record(self.index));
         // SAFETY: the slot's record belongs to whoever took it, that is to `self`.
@@ -333,7 +333,7 @@ mod tests {
     fn submit(pool: &Pool, value: u64, depth: usize) -> bool {
         let Some(mut taken) = pool.take() else { return false };
         taken.frames()[..depth].fill(value);
-        taken.submit(Record { time: value, depth: depth as u32, ..Record::default() });
+        taken.submit(SampleRecord { time: value, depth: depth as u32, ..SampleRecord::default() });
         true
     }
 
@@ -362,7 +362,7 @@ mod tests {
         let mut taken = pool.take_deep().expect("free");
         assert!(!taken.is_shallow());
         taken.frames().fill(7);
-        taken.submit(Record { depth: 1000, ..Record::default() });
+        taken.submit(SampleRecord { depth: 1000, ..SampleRecord::default() });
         let mut seen = 0;
         pool.drain(|_, frames| seen += frames.iter().filter(|&&frame| frame == 7).count());
         assert_eq!(seen, 1000);

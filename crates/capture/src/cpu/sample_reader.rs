@@ -5,7 +5,7 @@ use super::assemble;
 use super::facts::Facts;
 use super::options::Options;
 use crate::clock;
-use flamelet_profile::Profile;
+use flamelet_profile::{Profile, Random};
 use flamelet_unwind::History;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,8 +14,8 @@ use std::time::Duration;
 /// The samples of one capture. The collector adds them, the owner makes profiles of them.
 #[derive(Debug)]
 pub(crate) struct SampleReader {
-    /// The process whose samples they are.
-    process: u32,
+    /// The process whose samples they are, see [`this_process`].
+    process: (u32, u32),
     pub(crate) options: Options,
     window: Option<(Duration, usize)>,
     state: Mutex<ReaderState>,
@@ -26,7 +26,7 @@ struct ReaderState {
     /// Shared with the profiles that are being made of them.
     past: VecDeque<Arc<SampleWindow>>,
     current: SampleWindow,
-    random: u64,
+    random: Random,
     /// CPU time that does not make a whole period yet, and the moment of that period whose sample will count.
     carried_nanos: u64,
     counted_at: u64,
@@ -74,6 +74,16 @@ impl SampleWindow {
     }
 }
 
+/// Returns the number of this process, and how many forks led to it: a child in a namespace of its own may have the number of its
+/// parent.
+fn this_process() -> (u32, u32) {
+    #[cfg(target_os = "linux")]
+    let forks = flamelet_unwind::fork::forks();
+    #[cfg(not(target_os = "linux"))]
+    let forks = 0;
+    (std::process::id(), forks)
+}
+
 impl SampleReader {
     pub(crate) fn new(
         options: &Options,
@@ -84,7 +94,7 @@ impl SampleReader {
         let mut state = ReaderState {
             past: VecDeque::new(),
             current: SampleWindow::new(now),
-            random: now.time | 1,
+            random: Random::new(now.time),
             carried_nanos: 0,
             counted_at: 0,
             modules: History::default(),
@@ -92,14 +102,14 @@ impl SampleReader {
             comments: Vec::new(),
             is_over: false,
         };
-        state.counted_at = state.random_below(options.period_nanos());
-        Self { process: std::process::id(), options: options.clone(), window, state: Mutex::new(state) }
+        state.counted_at = state.random.below(options.period_nanos());
+        Self { process: this_process(), options: options.clone(), window, state: Mutex::new(state) }
     }
 
     /// Returns whether this is the child of a fork and the reader is its parent's: the samples are the parent's, and
     /// the lock may never be released.
     pub(crate) fn is_of_another_process(&self) -> bool {
-        self.process != std::process::id()
+        self.process != this_process()
     }
 
     fn state(&self) -> MutexGuard<'_, ReaderState> {
@@ -235,18 +245,10 @@ impl ReaderState {
         self.carried_nanos = end;
         if end >= period {
             self.carried_nanos = end - period;
-            self.counted_at = self.random_below(period);
+            self.counted_at = self.random.below(period);
             count += u64::from(self.counted_at < self.carried_nanos);
         }
         count
-    }
-
-    /// Returns a number below `limit`, from a xorshift generator.
-    fn random_below(&mut self, limit: u64) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        ((u128::from(self.random) * u128::from(limit)) >> 64) as u64
     }
 }
 
@@ -357,7 +359,7 @@ mod tests {
         reader.collected(at(1));
         let profile = reader.profile_of(None);
         let said = remarks(&profile);
-        let expected = "250 samples a second of CPU time; 1000 asked";
+        let expected = "250 samples per second of CPU time instead of 1000";
         assert!(matches!(said[..], [one] if one.starts_with(expected) && one.contains("`perf`")), "{said:?}");
         assert_eq!(profile.total_observed(1).effective(1e9), 250.0);
     }

@@ -7,7 +7,7 @@
 //! `CONTROL` of its own. The parent's captures are over there, and nothing reads them.
 
 use super::aggregate::{Incoming, ThreadKey};
-use super::budget::{Change, OverheadBudget, SIGNAL_NANOS, Totals};
+use super::budget::{Change, CpuTotals, OverheadBudget, SIGNAL_NANOS};
 use super::engine::{self, Engine};
 use super::handler::{self, COUNTERS};
 use super::options::Options;
@@ -24,7 +24,7 @@ use flamelet_unwind::fork::{self, Handlers, Part, PerProcess};
 use flamelet_unwind::live;
 use flamelet_unwind::{History, Modules};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How often to decide about the overhead and to look at slow-changing things.
@@ -339,9 +339,12 @@ impl Control {
     fn start_collector(&self) -> Result<()> {
         const STACK_SIZE: usize = 256 << 10;
         let generation = self.generation;
-        let (tell, told) = mpsc::sync_channel(1);
+        let told = Arc::new((Mutex::new(None), Condvar::new()));
+        let tell = told.clone();
         let spawned = own_threads::spawn_with_stack("flamelet", Some(STACK_SIZE), move || {
-            let _ = tell.send(threads::local_memory());
+            *tell.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(threads::local_memory());
+            tell.1.notify_one();
+            drop(tell);
             collect_until_ended(generation);
         });
         spawned.map_err(|error| {
@@ -510,10 +513,10 @@ impl Control {
     }
 
     /// Returns what the profiler used, by purpose.
-    fn totals(&self, now: Marks) -> Totals {
+    fn totals(&self, now: Marks) -> CpuTotals {
         let looking_nanos =
             COLLECTOR_NANOS.load(Ordering::Relaxed).saturating_sub(self.collected.collector_nanos);
-        Totals {
+        CpuTotals {
             time_nanos: now.time,
             process_nanos: now.process_cpu_nanos,
             sampling_nanos: now.own_cpu_nanos.saturating_sub(looking_nanos),
@@ -557,14 +560,17 @@ impl Control {
 /// `dlopen` that memory does not exist from the start of a thread: the C library would allocate it inside the
 /// handler, which may have interrupted the allocator. Another thread reports where its memory is, which shows whether
 /// this is the case.
-fn check_local_memory(another_thread: &mpsc::Receiver<u64>) -> Result<()> {
+fn check_local_memory(another_thread: &(Mutex<Option<u64>>, Condvar)) -> Result<()> {
     /// The other thread waits for the loader (as long as this one does) only where the memory is not static.
     const PATIENCE: Duration = Duration::from_secs(10);
     static IS_STATIC: AtomicBool = AtomicBool::new(false);
     if IS_STATIC.load(Ordering::Relaxed) || live::thread_pointer() == 0 {
         return Ok(());
     }
-    if another_thread.recv_timeout(PATIENCE) == Ok(threads::local_memory()) {
+    let (place, told) = another_thread;
+    let place = place.lock().unwrap_or_else(PoisonError::into_inner);
+    let waited = told.wait_timeout_while(place, PATIENCE, |place| place.is_none());
+    if *waited.unwrap_or_else(PoisonError::into_inner).0 == Some(threads::local_memory()) {
         IS_STATIC.store(true, Ordering::Relaxed);
         return Ok(());
     }

@@ -14,14 +14,14 @@ use std::time::Duration;
 pub fn start(options: &Options) -> Result<Session> {
     options.check()?;
     let reader = unseen(|| sampler::attach(options, None))?;
-    Ok(Session { attached: Attached { reader } })
+    Ok(Session { attached: AttachedReader { reader } })
 }
 
 /// Starts keeping the recent past, so that [`Recent::last`] answers at once.
 pub fn start_recent(options: &RecentOptions) -> Result<Recent> {
     options.check()?;
     let reader = unseen(|| sampler::attach(&options.sampling, Some((options.window, options.keep))))?;
-    Ok(Recent { attached: Attached { reader } })
+    Ok(Recent { attached: AttachedReader { reader } })
 }
 
 /// Returns what the sampler of this process has done so far.
@@ -33,7 +33,7 @@ pub fn status() -> Status {
 #[derive(Debug)]
 #[must_use = "a capture ends when it is dropped"]
 pub struct Session {
-    attached: Attached,
+    attached: AttachedReader,
 }
 
 impl Session {
@@ -57,7 +57,7 @@ impl Session {
 #[derive(Debug)]
 #[must_use = "the past is forgotten when this is dropped"]
 pub struct Recent {
-    attached: Attached,
+    attached: AttachedReader,
 }
 
 impl Recent {
@@ -73,11 +73,11 @@ impl Recent {
 
 /// Leaves the sampler when dropped.
 #[derive(Debug)]
-struct Attached {
+struct AttachedReader {
     reader: Arc<SampleReader>,
 }
 
-impl Drop for Attached {
+impl Drop for AttachedReader {
     fn drop(&mut self) {
         unseen(|| sampler::detach(&self.reader));
     }

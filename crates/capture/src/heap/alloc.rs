@@ -1,44 +1,9 @@
-//! The allocator that a service installs: it wraps another one and passes nearly everything straight through.
+//! What [`Alloc`] does on Linux: it samples, and passes nearly everything straight through.
 
 use super::thread::{self, LARGE, PAGE};
 use super::{budget, live, tracker};
-use std::alloc::{GlobalAlloc, Layout, System};
-
-/// An allocator that samples what goes through it.
-///
-/// ```
-/// use flamelet_capture::heap::Alloc;
-///
-/// #[global_allocator]
-/// static ALLOCATOR: Alloc = Alloc::system();
-/// # fn main() { drop(vec![0u8; 100]); }
-/// ```
-/// Nothing is sampled before [`Options::start`](super::Options::start). A sampled block below 1 MiB is requested with
-/// the alignment of a page, by which a free recognises it without looking up all the others; larger blocks are
-/// recognised by their size, so that the inner allocator may still grow them in place.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Alloc<A = System> {
-    inner: A,
-}
-
-impl Alloc<System> {
-    /// Wraps the system's allocator.
-    pub const fn system() -> Self {
-        Self::new(System)
-    }
-}
-
-impl<A> Alloc<A> {
-    /// Wraps `inner`.
-    pub const fn new(inner: A) -> Self {
-        Self { inner }
-    }
-
-    /// Returns the allocator that does the work.
-    pub const fn inner(&self) -> &A {
-        &self.inner
-    }
-}
+use crate::Alloc;
+use std::alloc::{GlobalAlloc, Layout};
 
 /// Returns the layout with which a tracked block is requested from the inner allocator; `None` when there is none.
 fn tracked_layout(layout: Layout) -> Option<Layout> {
@@ -265,9 +230,8 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Alloc<A> {
 
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        let passed = thread::passes(new_size);
-        let is_special = thread::is_candidate(block as usize, layout.size()) && is_of_interest(block);
-        if !passed || is_special {
+        let (passed, is_candidate) = thread::passes_from(block as usize, layout.size(), new_size);
+        if !passed || is_candidate && is_of_interest(block) {
             // SAFETY: the caller's promise.
             return unsafe { self.slow_realloc(block, layout, new_size, passed) };
         }

@@ -201,7 +201,9 @@ impl Counting {
             bytes,
         };
         let mut stacks: Vec<StackUsage> = self.stacks.into_iter().map(stack).collect();
-        stacks.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.frames.cmp(&b.frames)));
+        flamelet_profile::sort_rows(&mut stacks, |a, b| {
+            b.bytes.cmp(&a.bytes).then_with(|| a.frames.cmp(&b.frames))
+        });
         Usage {
             allocations: self.allocations,
             bytes: self.bytes,

@@ -8,7 +8,7 @@ use super::files::NewFile;
 use super::kept_file::{KeptFile, OpenFile, keeping_errno};
 use super::ledger::{Field, Ledger, MAGIC, Reason, RecordId};
 use crate::clock;
-use std::fs::File;
+use flamelet_profile::open_regular;
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -41,7 +41,7 @@ pub(super) fn prepare(path: &Path, ledger: &Ledger) -> io::Result<()> {
 /// not push out one that is.
 fn has_emergency(path: &Path) -> bool {
     let mut header = [0; 8 * (Field::Reason as usize + 1)];
-    let Ok(()) = File::open(path).and_then(|mut file| file.read_exact(&mut header)) else { return true };
+    let Ok(()) = open_regular(path).and_then(|mut file| file.read_exact(&mut header)) else { return true };
     let word =
         |field: Field| header[8 * field as usize..].first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
     word(Field::Magic) != Some(MAGIC) || word(Field::Reason) != Some(Reason::None as u64)

@@ -12,8 +12,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
-/// Below the usual limit of 1024 descriptors.
-const HIGH_NUMBER: libc::c_int = 960;
+use crate::descriptor::{status, with_high_number};
 
 /// No file, or one that this process opened.
 pub(super) struct KeptFile {
@@ -51,12 +50,7 @@ impl KeptFile {
         if descriptor < 0 {
             return None;
         }
-        let mut stat = std::mem::MaybeUninit::<libc::stat>::zeroed();
-        // SAFETY: the kernel fills in the struct, or leaves it zero; zeroes are a valid `stat`.
-        let stat = unsafe {
-            libc::fstat(descriptor, stat.as_mut_ptr());
-            stat.assume_init()
-        };
+        let stat = status(descriptor);
         let found = (stat.st_dev, stat.st_ino);
         let is_ours = found == (self.device.load(Ordering::Relaxed), self.inode.load(Ordering::Relaxed));
         is_ours.then_some(OpenFile { descriptor, length: u64::try_from(stat.st_size).unwrap_or(0) })
@@ -69,16 +63,6 @@ impl KeptFile {
                 found.dev() == self.device.load(Ordering::Relaxed)
                     && found.ino() == self.inode.load(Ordering::Relaxed)
             })
-    }
-}
-
-/// Returns the same file under a high number, if one is free.
-fn with_high_number(file: File) -> OwnedFd {
-    // SAFETY: makes a new descriptor of one that is open.
-    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, HIGH_NUMBER) } {
-        -1 => file.into(),
-        // SAFETY: the descriptor is new and has no other owner.
-        descriptor => unsafe { OwnedFd::from_raw_fd(descriptor) },
     }
 }
 

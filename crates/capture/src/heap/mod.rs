@@ -52,7 +52,7 @@ mod thread;
 mod tracker;
 mod watch;
 
-pub use alloc::Alloc;
+pub use crate::Alloc;
 pub use files::previous_file;
 pub use growth::Windows;
 pub use lifetime::Lifetime;

@@ -1,6 +1,6 @@
 //! Reading the ledger of a process that is gone.
 
-use super::ledger::image::Image;
+use super::ledger::image::LedgerImage;
 use super::options;
 use super::snapshot::Snapshot;
 use flamelet_profile::{Error, ErrorKind, Profile, Result};
@@ -24,7 +24,7 @@ impl Snapshot {
 
     /// Like [`Snapshot::read`], for the bytes of such a file.
     pub fn of_bytes(bytes: &[u8]) -> Result<Self> {
-        Ok(Self::of_image(Image::read(bytes)?))
+        Ok(Self::of_image(LedgerImage::read(bytes)?))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::form::{HEAP_TYPES, describe};
 use super::interval::whole_objects;
-use super::ledger::image::{Counts, Image, Site};
+use super::ledger::image::{Counts, LedgerImage, Site};
 use super::ledger::{Field, ImageModule, Reason, RecordId, RowId};
 use super::lifetime::Lifetime;
 use super::thread::Inside;
@@ -18,7 +18,7 @@ use rustc_hash::FxHashMap;
 /// [`Options`](super::Options) has by default, a few MB at the very most.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    image: Image,
+    image: LedgerImage,
     time_nanos: i64,
     /// Whether it was taken of this process, and not read from a file.
     is_own: bool,
@@ -32,12 +32,12 @@ impl Snapshot {
         };
         let _inside = Inside::enter();
         modules::refresh(&tracker.ledger)?;
-        let image = Image::read(tracker.ledger.words());
+        let image = LedgerImage::read(tracker.ledger.words());
         let image = image.map_err(|error| Error::new(ErrorKind::Denied, error.to_string()))?;
         Ok(Self { image, time_nanos: crate::clock::unix_nanos(), is_own: true })
     }
 
-    pub(super) fn of_image(image: Image) -> Self {
+    pub(super) fn of_image(image: LedgerImage) -> Self {
         // When the process was last seen alive.
         let times = [Field::LastChange, Field::ReasonTime, Field::Started];
         let time_nanos = times.into_iter().map(|field| image.field(field) as i64).max().unwrap_or(0);
@@ -80,7 +80,7 @@ impl Snapshot {
     /// Makes a profile of sites with what they grew by and labels of their own, largest first.
     pub(super) fn ranked_growth(&self, mut grown: Vec<Grown>, nanos: i64) -> Profile {
         grown.retain(|(_, growth, _)| growth.bytes > 0);
-        grown.sort_by_key(|(_, growth, _)| std::cmp::Reverse(growth.bytes));
+        flamelet_profile::sort_rows_by_key(&mut grown, |(_, growth, _)| std::cmp::Reverse(growth.bytes));
         let types = [("growth_objects", "count"), ("growth_space", "bytes")];
         let mut profile = HeapProfile::new(self, &types, "growth_space");
         for (site, growth, labels) in &grown {

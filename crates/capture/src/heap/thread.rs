@@ -110,6 +110,17 @@ pub(super) fn is_candidate(address: usize, size: usize) -> bool {
     STATE.with(|state| address & state.mask.get() == 0) || size >= LARGE
 }
 
+/// Does the work of [`passes`] for `size` and of [`is_candidate`] for the block, for a call that needs both: looking up the
+/// thread's state is a good part of either.
+#[inline(always)]
+pub(super) fn passes_from(address: usize, known: usize, size: usize) -> (bool, bool) {
+    STATE.with(|state| {
+        let left = state.countdown.get().wrapping_sub(size as i64);
+        state.countdown.set(left);
+        (left >= 0, address & state.mask.get() == 0 || known >= LARGE)
+    })
+}
+
 /// Returns whether every allocation and every free of this thread must be seen.
 #[inline(always)]
 pub(super) fn is_counting() -> bool {

@@ -103,7 +103,6 @@ impl Tracker {
     }
 }
 
-/// Returns whether the block is tracked.
 pub(super) fn is_tracked(address: usize) -> bool {
     tracker().is_some_and(|tracker| tracker.live.contains(address))
 }

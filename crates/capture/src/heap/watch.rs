@@ -29,7 +29,6 @@ static SAMPLES: AtomicU64 = AtomicU64::new(0);
 static IS_LOOKING: AtomicBool = AtomicBool::new(false);
 static LAST_REFUSAL: AtomicU64 = AtomicU64::new(0);
 
-/// What is watched.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
     /// The part of a limit beyond which there is an emergency.

@@ -3,14 +3,14 @@
 use super::Pairs;
 
 #[derive(Default)]
-pub(super) struct Record;
+pub(super) struct LabelRecord;
 
 #[derive(Debug)]
 pub(super) struct Attached;
 
 impl Attached {
     #[inline]
-    pub(super) fn new(_: Option<(&Record, &Pairs)>) -> Self {
+    pub(super) fn new(_: Option<(&LabelRecord, &Pairs)>) -> Self {
         Self
     }
 }

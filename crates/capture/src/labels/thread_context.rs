@@ -25,6 +25,7 @@ std::arch::global_asm!(
 );
 
 /// Returns where the variable of this thread is.
+#[cfg(target_arch = "x86_64")]
 fn variable() -> *mut *const u8 {
     let address: usize;
     // SAFETY: the sequence of the ABI for thread-local variables that linkers know. The function that it calls keeps all registers
@@ -41,6 +42,28 @@ fn variable() -> *mut *const u8 {
     std::ptr::with_exposed_provenance_mut(address)
 }
 
+/// Returns where the variable of this thread is.
+#[cfg(target_arch = "aarch64")]
+fn variable() -> *mut *const u8 {
+    let address: usize;
+    // SAFETY: as above; these are the registers of that sequence, and the one with the address to return to.
+    unsafe {
+        std::arch::asm!(
+            "adrp x0, :tlsdesc:otel_thread_ctx_v1",
+            "ldr x1, [x0, :tlsdesc_lo12:otel_thread_ctx_v1]",
+            "add x0, x0, :tlsdesc_lo12:otel_thread_ctx_v1",
+            ".tlsdesccall otel_thread_ctx_v1",
+            "blr x1",
+            "mrs x1, tpidr_el0",
+            "add x0, x0, x1",
+            out("x0") address,
+            out("x1") _,
+            out("x30") _,
+        );
+    }
+    std::ptr::with_exposed_provenance_mut(address)
+}
+
 /// Whether threads publish their labels.
 static IS_ENABLED: AtomicBool = AtomicBool::new(false);
 
@@ -48,7 +71,8 @@ pub(crate) fn set_enabled(is_enabled: bool) {
     IS_ENABLED.store(is_enabled, Ordering::Relaxed);
 }
 
-/// Returns whether readers can find the variable: the program exports it, and no other library's comes first.
+/// Returns whether readers can find the variable: the program exports it, and no other library's comes first. A program that is
+/// linked statically exports nothing.
 pub(crate) fn is_exported() -> bool {
     // SAFETY: looks up a name.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"otel_thread_ctx_v1".as_ptr()) };
@@ -61,12 +85,12 @@ const LONGEST: usize = 640;
 /// What a set of labels looks like for readers; made when a thread first publishes it. Null until then. No lock: a child
 /// that was forked while another thread makes it would wait forever.
 #[derive(Default)]
-pub(super) struct Record(AtomicPtr<Encoded>);
+pub(super) struct LabelRecord(AtomicPtr<Encoded>);
 
 /// The bytes of a record; none if readers would learn nothing from it.
 type Encoded = Option<Box<[u16]>>;
 
-impl Record {
+impl LabelRecord {
     /// Returns the address of the record; null if readers would learn nothing from it.
     fn address(&self, pairs: &Pairs) -> *const u8 {
         // SAFETY: null, or from the box that `make` has stored, which lives as long as this record.
@@ -94,7 +118,7 @@ impl Record {
     }
 }
 
-impl Drop for Record {
+impl Drop for LabelRecord {
     fn drop(&mut self) {
         let made = *self.0.get_mut();
         if !made.is_null() {
@@ -158,7 +182,7 @@ pub(super) struct Attached {
 
 impl Attached {
     #[inline]
-    pub(super) fn new(record: Option<(&Record, &Pairs)>) -> Self {
+    pub(super) fn new(record: Option<(&LabelRecord, &Pairs)>) -> Self {
         if !IS_ENABLED.load(Ordering::Relaxed) {
             return Self { published: None };
         }
@@ -237,7 +261,7 @@ mod tests {
 
     #[test]
     fn each_thread_has_its_own_and_gets_the_one_before_back() {
-        let (outer, inner) = (Record::default(), Record::default());
+        let (outer, inner) = (LabelRecord::default(), LabelRecord::default());
         let (of_outer, of_inner) = (pairs(&[("task", "outer")]), pairs(&[("task", "inner")]));
         set_enabled(true);
         assert!(exchange(std::ptr::null()).is_null());

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Mutex, PoisonError};
 
-use flamelet_unwind::fork::{self, PerProcess};
+use flamelet_unwind::fork::PerProcess;
 
 use crate::own_threads::unseen;
 
@@ -14,7 +14,7 @@ const VERSION: u32 = 2;
 
 /// What the mapping begins with, in the order that readers expect.
 #[repr(C)]
-struct Header {
+struct ContextHeader {
     signature: [u8; 8],
     version: u32,
     payload_size: AtomicU32,
@@ -24,34 +24,31 @@ struct Header {
     payload: AtomicU64,
 }
 
-/// A context that was published.
-struct Published {
-    header: &'static Header,
-    /// How often its process was forked from another before; a child may have its parent's number.
-    forks: u32,
+struct PublishedContext {
+    header: &'static ContextHeader,
     /// The payload that readers are told about, and the one before, which a reader may be reading.
     payloads: [Vec<u8>; 2],
 }
 
 /// The child of a fork has none: the mapping is not inherited.
-static PUBLISHED: PerProcess<Mutex<Option<Published>>> = PerProcess::new();
+static PUBLISHED: PerProcess<Mutex<Option<PublishedContext>>> = PerProcess::new();
 
 /// Publishes a payload, in place of the one before.
 pub(super) fn publish(payload: Vec<u8>) -> io::Result<()> {
     let published = PUBLISHED.get(|_| Mutex::new(None));
     let mut published = unseen(|| published.lock()).unwrap_or_else(PoisonError::into_inner);
     match &mut *published {
-        Some(published) if published.forks == fork::forks() => published.update(payload),
-        other => *other = Some(Published::new(payload)?),
+        Some(published) => published.update(payload),
+        none => *none = Some(PublishedContext::new(payload)?),
     }
     Ok(())
 }
 
-impl Published {
+impl PublishedContext {
     fn new(payload: Vec<u8>) -> io::Result<Self> {
         let size = payload_size(&payload)?;
         let (address, is_named) = map()?;
-        let header = Header {
+        let header = ContextHeader {
             signature: *b"OTEL_CTX",
             version: VERSION,
             payload_size: AtomicU32::new(size),
@@ -73,7 +70,7 @@ impl Published {
                 "readers could not find it: neither memfd_create nor PR_SET_VMA works",
             ));
         }
-        Ok(Self { header, forks: fork::forks(), payloads: [payload, Vec::new()] })
+        Ok(Self { header, payloads: [payload, Vec::new()] })
     }
 
     fn update(&mut self, payload: Vec<u8>) {
@@ -96,7 +93,7 @@ fn payload_size(payload: &[u8]) -> io::Result<u32> {
 }
 
 /// Makes the mapping; returns its address, and whether `/proc/PID/maps` shows the name of its file.
-fn map() -> io::Result<(*mut Header, bool)> {
+fn map() -> io::Result<(*mut ContextHeader, bool)> {
     let file = memory_file();
     // SAFETY: a new mapping of a file of this length, or of no file.
     let address = unsafe {
@@ -120,13 +117,13 @@ fn map() -> io::Result<(*mut Header, bool)> {
     Ok((address.cast(), file.is_some()))
 }
 
-fn unmap(address: *mut Header) {
+fn unmap(address: *mut ContextHeader) {
     // SAFETY: the mapping that `map` made, which nothing uses from now on.
     unsafe { libc::munmap(address.cast(), LENGTH) };
 }
 
 /// Large enough for the header; the kernel rounds it up to a page.
-const LENGTH: usize = size_of::<Header>();
+const LENGTH: usize = size_of::<ContextHeader>();
 
 /// Makes a file in memory of this name and length. `None` where that is forbidden.
 fn memory_file() -> Option<i32> {
@@ -160,7 +157,7 @@ fn may_write_files() -> bool {
 }
 
 /// Names the mapping, where the kernel can; readers may also watch for this call.
-fn set_name(header: &Header) -> bool {
+fn set_name(header: &ContextHeader) -> bool {
     let (address, name) = (std::ptr::from_ref(header) as libc::c_ulong, NAME.as_ptr());
     // SAFETY: names a mapping of this process; the name ends with a zero.
     unsafe { libc::prctl(libc::PR_SET_VMA, libc::PR_SET_VMA_ANON_NAME, address, LENGTH, name) == 0 }

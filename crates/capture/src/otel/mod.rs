@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A record is made once for a set of labels, and entering the set stores a pointer. The ids come from the labels `trace_id` and
-//! `span_id`; the labels of [`ATTRIBUTES`] follow. The flags of the trace are not known here, and 0.
+//! `span_id`; the labels of [`ATTRIBUTES`] follow. The flags of the trace are unknown here, and always 0.
 
 mod mapping;
 mod payload;
@@ -33,9 +33,20 @@ pub fn publish(resource: &[(&str, &str)]) -> Result<()> {
         Error::new(ErrorKind::Denied, format!("cannot publish the context of this process: {error}"))
     })?;
     thread_context::set_enabled(is_exported);
-    if is_exported { Ok(()) } else { Err(Error::new(ErrorKind::NotEnabled, NOT_EXPORTED)) }
+    let reason = if has_dynamic_linker() { NOT_EXPORTED } else { LINKED_STATICALLY };
+    if is_exported { Ok(()) } else { Err(Error::new(ErrorKind::NotEnabled, reason)) }
 }
 
-const NOT_EXPORTED: &str = "the context of threads is not published, that of the process is: the program must export the \
-                            variable; put `println!(\"cargo::rustc-link-arg-bins=-Wl,--export-dynamic-symbol=\
+/// Returns whether the kernel has loaded a dynamic linker with the program.
+#[allow(unsafe_code, reason = "asks the C library for a number")]
+fn has_dynamic_linker() -> bool {
+    // SAFETY: reads a value that the kernel has left.
+    unsafe { libc::getauxval(libc::AT_BASE) != 0 }
+}
+
+const LINKED_STATICALLY: &str = "the context of the process is published, but not that of its threads: readers look for a variable \
+                                 among the symbols for the dynamic linker, and a program that is linked statically has none";
+
+const NOT_EXPORTED: &str = "the context of the process is published, but not that of its threads: the program must export the \
+                            variable of threads; put `println!(\"cargo::rustc-link-arg-bins=-Wl,--export-dynamic-symbol=\
                             otel_thread_ctx_v1\");` into its build.rs";

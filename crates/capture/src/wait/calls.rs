@@ -2,11 +2,10 @@
 
 use crate::threads::Tid;
 
-/// The number of a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Call(i64);
+pub(super) struct SystemCall(i64);
 
-impl Call {
+impl SystemCall {
     /// Returns the call that a thread of this process is in; `None` if it runs, or the kernel does not say.
     pub(super) fn of(thread: Tid) -> Option<Self> {
         Self::parse(&std::fs::read_to_string(format!("/proc/self/task/{thread}/syscall")).ok()?)
@@ -20,8 +19,12 @@ impl Call {
 
     /// Returns its name, or its number for those in which threads rarely wait.
     pub(super) fn name(self) -> String {
-        let known = NAMES.iter().find(|(number, _)| *number == self.0);
-        known.map_or_else(|| format!("system call {}", self.0), |(_, name)| (*name).to_owned())
+        let name = |known: &KnownCall| known.name.trim_start_matches("SYS_").to_owned();
+        self.known().map_or_else(|| format!("system call {}", self.0), name)
+    }
+
+    fn known(self) -> Option<&'static KnownCall> {
+        KNOWN.iter().chain(KNOWN_HERE).find(|known| known.number == self.0)
     }
 }
 
@@ -34,143 +37,67 @@ pub(super) fn is_at_file(thread: Tid) -> bool {
     text.is_ok_and(|text| waits_for_file(&text, is_path))
 }
 
-/// Reads the same line as [`Call::parse`]; `is_path` says of a descriptor whether it was opened by a path.
+/// Reads the same line as [`SystemCall::parse`]; `is_path` says of a descriptor whether it was opened by a path.
 fn waits_for_file(text: &str, is_path: impl Fn(u64) -> bool) -> bool {
-    let Some(Call(number)) = Call::parse(text) else { return false };
+    let Some(call) = SystemCall::parse(text) else { return false };
     let argument = || {
         let digits = text.split_whitespace().nth(1)?.trim_start_matches("0x");
         u64::from_str_radix(digits, 16).ok()
     };
-    OF_PATHS.contains(&number) || (OF_DESCRIPTORS.contains(&number) && argument().is_some_and(is_path))
+    match call.known().map(|known| known.target) {
+        Some(CallTarget::Path) => true,
+        Some(CallTarget::Descriptor) => argument().is_some_and(is_path),
+        Some(CallTarget::Other) | None => false,
+    }
 }
 
-macro_rules! numbers {
-    ($($(#[$attribute:meta])* $number:ident,)*) => {
-        &[$($(#[$attribute])* (libc::$number as i64),)*]
+/// What a call waits for.
+#[derive(Clone, Copy)]
+enum CallTarget {
+    /// A file that it names, or a mapped one.
+    Path,
+    /// What its first argument, a descriptor, stands for.
+    Descriptor,
+    Other,
+}
+
+struct KnownCall {
+    number: libc::c_long,
+    name: &'static str,
+    target: CallTarget,
+}
+
+macro_rules! known_calls {
+    ($($target:ident: $($name:ident)*;)*) => {
+        &[$($(
+            KnownCall { number: libc::$name, name: stringify!($name), target: CallTarget::$target },
+        )*)*]
     };
 }
 
-/// Calls that take a path, or a mapped file.
-const OF_PATHS: &[i64] = numbers! {
-    SYS_chdir,
-    SYS_faccessat,
-    SYS_linkat,
-    SYS_mkdirat,
-    SYS_msync,
-    SYS_newfstatat,
-    #[cfg(target_arch = "x86_64")]
-    SYS_open,
-    SYS_openat,
-    SYS_openat2,
-    SYS_readlinkat,
-    SYS_renameat,
-    SYS_renameat2,
-    SYS_statfs,
-    SYS_statx,
-    SYS_symlinkat,
-    SYS_sync,
-    SYS_truncate,
-    SYS_unlinkat,
-    #[cfg(target_arch = "x86_64")]
-    SYS_stat,
-    #[cfg(target_arch = "x86_64")]
-    SYS_lstat,
-    #[cfg(target_arch = "x86_64")]
-    SYS_unlink,
-    #[cfg(target_arch = "x86_64")]
-    SYS_rename,
+const KNOWN: &[KnownCall] = known_calls! {
+    Path:
+        SYS_chdir SYS_faccessat SYS_linkat SYS_mkdirat SYS_msync SYS_newfstatat SYS_openat SYS_openat2 SYS_readlinkat
+        SYS_renameat SYS_renameat2 SYS_statfs SYS_statx SYS_symlinkat SYS_sync SYS_truncate SYS_unlinkat;
+    Descriptor:
+        SYS_close SYS_copy_file_range SYS_fallocate SYS_fcntl SYS_fdatasync SYS_flock SYS_fstat SYS_fsync
+        SYS_ftruncate SYS_getdents64 SYS_lseek SYS_pread64 SYS_preadv SYS_preadv2 SYS_pwrite64 SYS_pwritev
+        SYS_pwritev2 SYS_read SYS_readv SYS_sync_file_range SYS_syncfs SYS_write SYS_writev;
+    Other:
+        SYS_accept SYS_accept4 SYS_clock_nanosleep SYS_connect SYS_epoll_pwait SYS_epoll_pwait2 SYS_futex
+        SYS_io_getevents SYS_io_uring_enter SYS_madvise SYS_munmap SYS_nanosleep SYS_ppoll SYS_pselect6 SYS_recvfrom
+        SYS_recvmmsg SYS_recvmsg SYS_restart_syscall SYS_rt_sigsuspend SYS_rt_sigtimedwait SYS_sendfile SYS_sendmmsg
+        SYS_sendmsg SYS_sendto SYS_splice SYS_wait4 SYS_waitid;
 };
 
-/// Calls whose first argument is the descriptor of what they wait for.
-const OF_DESCRIPTORS: &[i64] = numbers! {
-    SYS_close,
-    SYS_copy_file_range,
-    SYS_fallocate,
-    SYS_fcntl,
-    SYS_fdatasync,
-    SYS_flock,
-    SYS_fstat,
-    SYS_fsync,
-    SYS_ftruncate,
-    SYS_getdents64,
-    SYS_lseek,
-    SYS_pread64,
-    SYS_preadv,
-    SYS_preadv2,
-    SYS_pwrite64,
-    SYS_pwritev,
-    SYS_pwritev2,
-    SYS_read,
-    SYS_readv,
-    SYS_sync_file_range,
-    SYS_syncfs,
-    SYS_write,
-    SYS_writev,
+/// Calls that newer machines do not have.
+#[cfg(target_arch = "x86_64")]
+const KNOWN_HERE: &[KnownCall] = known_calls! {
+    Path: SYS_lstat SYS_open SYS_rename SYS_stat SYS_unlink;
+    Other: SYS_epoll_wait SYS_pause SYS_poll SYS_select;
 };
-
-macro_rules! names {
-    ($($(#[$attribute:meta])* $name:ident = $number:ident,)*) => {
-        &[$($(#[$attribute])* (libc::$number as i64, stringify!($name)),)*]
-    };
-}
-
-/// The calls in which threads wait.
-const NAMES: &[(i64, &str)] = names! {
-    accept = SYS_accept,
-    accept4 = SYS_accept4,
-    clock_nanosleep = SYS_clock_nanosleep,
-    connect = SYS_connect,
-    epoll_pwait = SYS_epoll_pwait,
-    epoll_pwait2 = SYS_epoll_pwait2,
-    #[cfg(target_arch = "x86_64")]
-    epoll_wait = SYS_epoll_wait,
-    fallocate = SYS_fallocate,
-    fcntl = SYS_fcntl,
-    fdatasync = SYS_fdatasync,
-    flock = SYS_flock,
-    fsync = SYS_fsync,
-    ftruncate = SYS_ftruncate,
-    futex = SYS_futex,
-    getdents64 = SYS_getdents64,
-    io_getevents = SYS_io_getevents,
-    io_uring_enter = SYS_io_uring_enter,
-    madvise = SYS_madvise,
-    msync = SYS_msync,
-    munmap = SYS_munmap,
-    nanosleep = SYS_nanosleep,
-    openat = SYS_openat,
-    #[cfg(target_arch = "x86_64")]
-    pause = SYS_pause,
-    #[cfg(target_arch = "x86_64")]
-    poll = SYS_poll,
-    ppoll = SYS_ppoll,
-    pread64 = SYS_pread64,
-    preadv = SYS_preadv,
-    pselect6 = SYS_pselect6,
-    pwrite64 = SYS_pwrite64,
-    pwritev = SYS_pwritev,
-    read = SYS_read,
-    readv = SYS_readv,
-    recvfrom = SYS_recvfrom,
-    recvmmsg = SYS_recvmmsg,
-    recvmsg = SYS_recvmsg,
-    restart_syscall = SYS_restart_syscall,
-    rt_sigsuspend = SYS_rt_sigsuspend,
-    rt_sigtimedwait = SYS_rt_sigtimedwait,
-    #[cfg(target_arch = "x86_64")]
-    select = SYS_select,
-    sendfile = SYS_sendfile,
-    sendmmsg = SYS_sendmmsg,
-    sendmsg = SYS_sendmsg,
-    sendto = SYS_sendto,
-    splice = SYS_splice,
-    sync_file_range = SYS_sync_file_range,
-    unlinkat = SYS_unlinkat,
-    wait4 = SYS_wait4,
-    waitid = SYS_waitid,
-    write = SYS_write,
-    writev = SYS_writev,
-};
+#[cfg(not(target_arch = "x86_64"))]
+const KNOWN_HERE: &[KnownCall] = &[];
 
 #[cfg(test)]
 mod tests {
@@ -190,10 +117,10 @@ mod tests {
     #[test]
     fn what_the_kernel_says_is_read() {
         let futex = format!("{} 0x7f0000001000 0x80 0x0\n", libc::SYS_futex);
-        assert_eq!(Call::parse(&futex).map(Call::name).as_deref(), Some("futex"));
-        assert_eq!(Call::parse("9999 0x0").map(Call::name).as_deref(), Some("system call 9999"));
+        assert_eq!(SystemCall::parse(&futex).map(SystemCall::name).as_deref(), Some("futex"));
+        assert_eq!(SystemCall::parse("9999 0x0").map(SystemCall::name).as_deref(), Some("system call 9999"));
         for none in ["running\n", "-1 0x7ffd 0x7f00", "", "nonsense"] {
-            assert_eq!(Call::parse(none), None, "{none:?}");
+            assert_eq!(SystemCall::parse(none), None, "{none:?}");
         }
     }
 }

@@ -117,7 +117,6 @@ impl Delays {
         cell.get()?.as_ref()
     }
 
-    /// Returns the number of a stack.
     pub(crate) fn stack(&self, frames: &[u64]) -> StackNumber {
         StackNumber(self.stacks.number(&frames[..frames.len().min(MAX_FRAMES)]))
     }
@@ -202,7 +201,6 @@ impl Delays {
         self.index.find_or_insert(mix(key[0] ^ mix(key[1])), is_same, make).map(|row| row as usize)
     }
 
-    /// Copies all rows.
     pub(crate) fn snapshot(&self) -> Rows {
         let used = (self.used.load(Ordering::Acquire) as usize).min(ROWS);
         let mut rows = Rows { rows: FxHashMap::default(), lost: self.lost.load(Ordering::Relaxed) };

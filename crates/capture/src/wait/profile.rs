@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use flamelet_profile::{Assembler, Profile, ProfileBuilder, StackId, Timeline};
-use flamelet_unwind::{Modules, live};
+use flamelet_profile::{Assembler, MappingId, Profile, ProfileBuilder, StackId, Timeline};
+use flamelet_unwind::{Module, Modules, live};
 
 use super::{Row, Rows};
 use crate::{clock, loaded_modules};
@@ -30,7 +30,18 @@ impl Mapped {
         let _ = loaded_modules::refresh();
         let mut assembler = Assembler::new(sample_types);
         assembler.builder.header_mut().time_nanos = clock::unix_nanos();
-        Self { assembler, modules: live::modules() }
+        let mut mapped = Self { assembler, modules: live::modules() };
+        mapped.map_program();
+        mapped
+    }
+
+    /// Adds the program's mapping first: readers take the first mapping for the program itself.
+    fn map_program(&mut self) {
+        let Self { assembler, modules } = self;
+        let Ok(program) = std::env::current_exe() else { return };
+        if let Some(module) = modules.iter().find(|module| program.as_os_str() == &*module.name) {
+            mapping(assembler, module);
+        }
     }
 
     /// Returns what interns strings, labels and samples.
@@ -58,14 +69,16 @@ pub fn add_stack(mapped: &mut Mapped, frames: &[u64], missing: &str) -> StackId 
     }
     assembler.stack(frames.to_vec(), |assembler, locations| {
         locations.extend(frames.iter().map(|&address| {
-            let mapping = modules.find(address).map(|module| {
-                assembler.module(module.start, |builder| {
-                    let addresses = module.start..module.end;
-                    builder.file_mapping(addresses, module.file_offset, &module.name, &module.build_id_hex())
-                })
-            });
+            let mapping = modules.find(address).map(|module| mapping(assembler, module));
             assembler.builder.address(mapping, address)
         }));
+    })
+}
+
+fn mapping(assembler: &mut Assembler<Vec<u64>>, module: &Module) -> MappingId {
+    assembler.module(module.start, |builder| {
+        let addresses = module.start..module.end;
+        builder.file_mapping(addresses, module.file_offset, &module.name, &module.build_id_hex())
     })
 }
 

@@ -31,7 +31,7 @@ const ANSWERED: u32 = 3;
 static ASKING: Lock<()> = Lock::new(());
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
 
-static REQUEST: Request = Request {
+static REQUEST: StackRequest = StackRequest {
     state: AtomicU32::new(IDLE),
     thread: AtomicI32::new(0),
     labels: AtomicU32::new(0),
@@ -39,7 +39,7 @@ static REQUEST: Request = Request {
     frames: UnsafeCell::new([0; MAX_FRAMES]),
 };
 
-struct Request {
+struct StackRequest {
     state: AtomicU32,
     /// Which thread is asked.
     thread: AtomicI32,
@@ -51,7 +51,7 @@ struct Request {
 
 // SAFETY: the frames are written by the one handler that takes the state from ASKED to ANSWERING, and read by the holder
 // of the lock when it is ANSWERED.
-unsafe impl Sync for Request {}
+unsafe impl Sync for StackRequest {}
 
 /// Installs the handler. Fails if the program uses all real-time signals.
 pub(super) fn prepare() -> Result<()> {

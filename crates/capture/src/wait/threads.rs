@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::calls::Call;
+use super::calls::SystemCall;
 use super::stacks;
 use crate::labels::LabelSet;
 use crate::threads::{Listing, Tid};
@@ -61,7 +61,7 @@ pub fn all() -> Vec<Info> {
 fn look_at(thread: Tid) -> Option<Info> {
     let name = super::wall::name_of(thread);
     let is_running = state_of(thread)? == 'R';
-    let call = Call::of(thread).filter(|_| !is_running).map(Call::name);
+    let call = SystemCall::of(thread).filter(|_| !is_running).map(SystemCall::name);
     let cpu_nanos = clock::read(super::wall::thread_clock(thread));
     (!name.starts_with(own_threads::PREFIX)).then(|| Info {
         id: thread,

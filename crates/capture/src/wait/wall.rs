@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use flamelet_profile::{Label, Profile, ProfileBuilder};
 use rustc_hash::FxHashMap;
 
-use super::calls::Call;
+use super::calls::SystemCall;
 use super::moments::Moments;
 use super::profile::{Mapped, add_stack};
 use super::stacks;
@@ -75,7 +75,7 @@ struct Seen {
     stack: Vec<u64>,
     labels: LabelSet,
     /// The system call that it is in; the outer `None` if it was not queried since the thread ran.
-    call: Option<Option<Call>>,
+    call: Option<Option<SystemCall>>,
     is_running: bool,
     /// The row that it was booked to, as long as nothing of that has changed.
     place: Option<usize>,
@@ -90,7 +90,7 @@ struct Row {
     stack: Vec<u64>,
     labels: LabelSet,
     thread: String,
-    call: Option<Call>,
+    call: Option<SystemCall>,
     is_running: bool,
 }
 
@@ -174,7 +174,7 @@ impl WallClock {
     /// just asked for its stack runs.
     fn ask_call(&mut self, thread: Listed) {
         if let Some(seen) = self.threads.get_mut(&thread).filter(|seen| seen.call.is_none()) {
-            (seen.call, seen.place) = (Some(Call::of(thread.tid)), None);
+            (seen.call, seen.place) = (Some(SystemCall::of(thread.tid)), None);
         }
     }
 

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test uses a part")]
 
+use crate::heap_support::{Batch, Names, assert_close};
+use flamelet_profile::Profile;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -60,4 +62,11 @@ pub(crate) fn innocent_work() -> Vec<Vec<u8>> {
 #[inline(never)]
 pub(crate) fn keep_for_ever() -> Vec<Vec<u8>> {
     black_box((0..40_000).map(|_| filled(100)).collect())
+}
+
+/// Checks that a profile has the blocks of [`keep_for_ever`], allocated and in use.
+#[track_caller]
+pub(crate) fn assert_has_what_is_kept(names: &Names, profile: &Profile) {
+    let got = names.total_where(profile, &["keep_for_ever"], |labels| labels["bytes"] == "100");
+    assert_close("kept", got[2], got[3], &[Batch { count: 40_000, size: 100 }], MEAN);
 }

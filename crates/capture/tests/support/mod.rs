@@ -218,26 +218,3 @@ pub(crate) fn sleep_and_read_while_busy(times: u32) {
         unsafe { (libc::close(ends[0]), libc::close(ends[1])) };
     });
 }
-
-/// Makes `perf_event_open` fail for this thread and those it starts.
-pub(crate) fn deny_perf_events() {
-    const RETURN_EPERM: u32 = 0x0005_0000 | libc::EPERM as u32;
-    const ALLOW: u32 = 0x7fff_0000;
-    const LOAD_NUMBER: u16 = 0x20;
-    const JUMP_IF_EQUAL: u16 = 0x15;
-    const RETURN: u16 = 0x06;
-    let rule = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
-    let mut rules = [
-        rule(LOAD_NUMBER, 0, 0, 0),
-        rule(JUMP_IF_EQUAL, 0, 1, libc::SYS_perf_event_open as u32),
-        rule(RETURN, 0, 0, RETURN_EPERM),
-        rule(RETURN, 0, 0, ALLOW),
-    ];
-    let program = libc::sock_fprog { len: rules.len() as u16, filter: rules.as_mut_ptr() };
-    // SAFETY: the program outlives the calls.
-    unsafe {
-        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-        let result = libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program);
-        assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
-    }
-}

@@ -34,7 +34,7 @@ pub(crate) fn arguments_of<T: clap::Args>(name: &'static str) -> clap::Command {
     T::augment_args(clap::Command::new(name))
 }
 
-/// What says where an answer goes and in which form, which the next command need not repeat.
+/// Options that say where an answer goes and in which form; the next command need not repeat them.
 const OF_THE_OUTPUT: [&str; 2] = ["output", "json"];
 
 impl Given {

@@ -23,6 +23,7 @@ pub(crate) const EXIT_STATUS: &str = "0 success, 2 bad usage or bad input.";
 /// The environment variables that are read, and what they are for.
 pub(crate) const ENVIRONMENT: &[(&str, &str)] = &[
     ("PPROF_BINARY_PATH", "Folders to search for binaries and debug files [default: ~/pprof/binaries]."),
+    ("PERF_BUILDID_DIR", "The binaries that perf has recorded, by build id [default: ~/.debug]."),
     ("DEBUGINFOD_URLS", "Servers for debug files by build id."),
     ("DEBUGINFOD_TIMEOUT", "Seconds to wait for such a server."),
     ("XDG_CACHE_HOME", "The cache for their files, in flamelet/ [default: ~/.cache]."),
@@ -65,5 +66,22 @@ fn example(line: &str, what: &str) -> String {
         format!("  {line:<BESIDE$}{what}")
     } else {
         format!("  {line}\n      {what}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_document_about_names_has_the_variables_of_the_manual_pages() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/symbols.md");
+        let text = std::fs::read_to_string(path).expect("docs/symbols.md");
+        let rows = text.lines().skip_while(|line| !line.starts_with("| variable |")).skip(2);
+        let rows = rows.map_while(|line| line.strip_prefix("| `")?.split_once('`'));
+        let documented: Vec<&str> = rows.map(|(name, _)| name).collect();
+        // The last is about browsers.
+        let (_, ours) = ENVIRONMENT.split_last().expect("some variables");
+        assert_eq!(documented, ours.iter().map(|(name, _)| *name).collect::<Vec<_>>());
     }
 }

@@ -30,7 +30,7 @@ pub(crate) struct JsonArgs {
 /// Whose code is yours, where paths and names do not say.
 #[derive(Args)]
 pub(crate) struct MineArgs {
-    /// Count functions whose name or file matches as your code (may be given several times)
+    /// Treat functions whose name or file matches as your code (may be given several times)
     #[arg(long, value_name = "REGEX")]
     pub(crate) mine: Vec<String>,
 }

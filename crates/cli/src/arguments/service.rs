@@ -2,14 +2,12 @@
 
 use clap::Args;
 
+use super::report::JsonArgs;
 use super::source::FetchArgs;
 use crate::error::{Failure, Result};
 use crate::profiles::fetch::{self, FetchOptions};
 
-/// The longest answer that is read.
-const MAX_BYTES: u64 = 256 << 20;
-
-/// A running service.
+/// A running service, and the form of its answer.
 #[derive(Args)]
 pub(crate) struct ServiceArgs {
     /// The address of a service with flamelet, such as http://localhost:3000
@@ -17,18 +15,24 @@ pub(crate) struct ServiceArgs {
     url: String,
     #[command(flatten)]
     fetch: FetchArgs,
+    #[command(flatten)]
+    json: JsonArgs,
 }
 
 impl ServiceArgs {
-    /// Asks the service for this endpoint and returns the answer.
-    pub(crate) fn ask(&self, endpoint: &str) -> Result<Vec<u8>> {
+    /// Asks the service for this endpoint and returns the answer, if it is not longer than `max_bytes`.
+    pub(crate) fn ask(&self, endpoint: &str, max_bytes: u64) -> Result<Vec<u8>> {
         let Some(url) = fetch::endpoint_url(&self.url, endpoint) else {
             return Err(Failure::new(format!("{}: expected http://HOST:PORT", self.url)));
         };
-        fetch::fetch(&url, &FetchOptions { max_bytes: MAX_BYTES, ..self.fetch.options() })
+        fetch::fetch(&url, &FetchOptions { max_bytes, ..self.fetch.options() })
     }
 
-    /// Returns the address as it was given.
+    /// Returns whether to print JSON.
+    pub(crate) fn wants_json(&self) -> bool {
+        self.json.json
+    }
+
     pub(crate) fn address(&self) -> &str {
         &self.url
     }

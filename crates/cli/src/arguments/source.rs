@@ -7,6 +7,7 @@ use flamelet_profile::Limits;
 use flamelet_profile::budget::parse_size;
 
 use super::values::existing_path;
+use crate::error::Result;
 use crate::profiles::collected::Which;
 use crate::profiles::fetch::{self, FetchOptions};
 use crate::profiles::history::{Range, parse_moment};
@@ -18,6 +19,28 @@ pub(crate) struct Sources {
     /// Files, '-' (standard input), folders with a history, or URLs of services; several are merged
     #[arg(required = true, value_name = "SOURCE", value_hint = ValueHint::FilePath)]
     pub(crate) sources: Vec<String>,
+}
+
+/// Profiles, and the file that is made of them.
+#[derive(Args)]
+pub(crate) struct SavedArgs {
+    #[command(flatten)]
+    sources: Sources,
+    /// Write to this file [default: standard output, unless that is a terminal]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    output: Option<PathBuf>,
+}
+
+impl SavedArgs {
+    /// Returns the names of the profiles.
+    pub(crate) fn sources(&self) -> Vec<String> {
+        self.sources.sources.clone()
+    }
+
+    /// Writes the profile that these options open.
+    pub(crate) fn save(&self, options: &SourceOptions) -> Result<()> {
+        options.save(self.output.as_deref())
+    }
 }
 
 /// How a service is asked.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
-use flamelet_profile::unit::{are_compatible, ratio};
+use flamelet_profile::{budget, moment};
 
 /// Reads `5%`, `5` (percent) or `0.5%` as a fraction.
 pub(crate) fn percent(text: &str) -> Result<f64, String> {
@@ -15,25 +15,21 @@ pub(crate) fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Reads `10`, `10s` or `2.5`.
+/// Reads `10` (seconds), `2.5s`, `500ms` or `1m30s`.
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
-    let number = text.trim().trim_end_matches('s');
-    let parsed = number.parse::<f64>().ok().filter(|seconds| *seconds > 0.0);
-    let duration = parsed.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    duration.ok_or_else(|| "not a number of seconds such as 10".into())
+    let text = text.trim();
+    let duration = match text.parse::<f64>() {
+        Ok(seconds) => Duration::try_from_secs_f64(seconds).ok().filter(|duration| !duration.is_zero()),
+        Err(_) => moment::parse_length(text),
+    };
+    duration.ok_or_else(|| "not a length of time such as 10 (seconds), 500ms or 2m".into())
 }
 
-/// Reads `512MB`, `1GB`, `65536`.
+/// Reads `512M`, `1.5GB`, `64KiB` or `65536`.
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let unit = if unit.is_empty() { "b" } else { unit };
-    let known = are_compatible(unit, "b");
-    let scale = ratio(unit, "b");
-    match number.parse::<u64>() {
-        Ok(number) if known && number > 0 => Ok((number as f64 * scale) as u64),
-        _ => Err("not a size such as 512MB".into()),
-    }
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let size = if is_number { text.parse().ok() } else { budget::parse_size(text) };
+    size.filter(|&bytes| bytes > 0).ok_or_else(|| "not a size such as 512MB".into())
 }
 
 /// Reads the path of an existing file or folder.
@@ -42,4 +38,27 @@ pub(crate) fn existing_path() -> impl TypedValueParser<Value = PathBuf> {
         Ok(_) => Ok(path),
         Err(error) => Err(crate::error::plain_words(&error)),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_of_time_and_sizes_are_read_as_people_write_them() {
+        for (text, millis) in
+            [("10", 10_000), ("2.5", 2_500), ("2.5s", 2_500), ("500ms", 500), ("1m30s", 90_000)]
+        {
+            assert_eq!(seconds(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+        for text in ["", "0", "-1", "ten", "0s", "inf", "NaN", "5 parsecs"] {
+            assert!(seconds(text).is_err(), "{text}");
+        }
+        for (text, size) in [("65536", 65_536), ("64K", 65_536), ("512MB", 512 << 20), ("1.5GiB", 3 << 29)] {
+            assert_eq!(bytes(text), Ok(size), "{text}");
+        }
+        for text in ["", "0", "0MB", "-1", "much", "1.5", "3 acres"] {
+            assert!(bytes(text).is_err(), "{text}");
+        }
+    }
 }

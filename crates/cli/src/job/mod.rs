@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use flamelet_profile::{Granularity, Profile, filter, pprof};
 use flamelet_report::by::Grouping;
-use flamelet_report::files::{callgrind, dot, graph_svg, raw};
+use flamelet_report::files::{callgrind, dot, graph_svg, raw, timeline_svg};
 use flamelet_report::flame::{self, FlameOptions};
 use flamelet_report::{Report, ReportKind, ReportOptions, graph, info, labels, page, top, traces, tree};
 use serde::Serialize;
@@ -189,6 +189,11 @@ pub(crate) fn answer_as_text(
 }
 
 fn report(question: &Question, profile: Profile, ask: &Ask<'_>) -> Result<Report> {
+    // Answers about owners say more about what is missing in a profile.
+    let has_note = matches!(question, Question::By(..) | Question::Explain { .. });
+    if profile.sample_count() == 0 && !has_note {
+        note!("{}", yours::EMPTY);
+    }
     let report = Report::new(profile, &shaped(ask.options, question), question.command())?;
     report.warnings.iter().for_each(|warning| note!("{warning}"));
     Ok(report)
@@ -248,19 +253,25 @@ fn answer(question: &Question, report: Report, ask: &Ask<'_>, mut out: &mut dyn 
             let options = flame_options(options, &report);
             Ok(out.write_all(page::html(report.profile(), &options).as_bytes())?)
         }
-        Question::Flame(Picture::Svg, options) => {
-            let options = flame_options(options, &report);
-            Ok(out.write_all(flame::svg(report.profile(), &options).as_bytes())?)
-        }
+        Question::Flame(Picture::Svg, options) => Ok(out.write_all(drawn(options, &report)?.as_bytes())?),
         Question::Flame(Picture::Png, options) => {
-            let options = flame_options(options, &report);
-            Ok(out.write_all(&picture::png(&flame::svg(report.profile(), &options))?)?)
+            Ok(out.write_all(&picture::png(&drawn(options, &report)?)?)?)
         }
         Question::Callgrind => Ok(callgrind::write_text(&report, &mut out)?),
         Question::Proto => Ok(pprof::write_gzip(&report.into_profile(), out)?),
         Question::TopProto => Ok(pprof::write_gzip(&top::top_profile(&report), out)?),
         Question::Info | Question::Comments => unreachable!("answered before the filters"),
     }
+}
+
+/// Draws a flame graph, or a timeline.
+fn drawn(options: &FlameOptions, report: &Report) -> Result<String> {
+    let options = flame_options(options, report);
+    if !options.timeline {
+        return Ok(flame::svg(report.profile(), &options));
+    }
+    let message = "--timeline: the profile does not say when its samples were taken";
+    timeline_svg::svg(report.profile(), &options).ok_or_else(|| Failure::new(message))
 }
 
 fn flame_options(options: &FlameOptions, report: &Report) -> FlameOptions {

@@ -13,7 +13,6 @@ pub(crate) struct Repeat {
     pub(crate) one: Vec<String>,
 }
 
-/// An option that was given.
 #[derive(Clone, Debug)]
 pub(crate) struct RepeatedOption {
     /// The name of the argument: `sample_index`.

@@ -17,6 +17,8 @@ use super::{Repeat, write_json};
 use crate::error::Result;
 use crate::profiles::SymbolOptions;
 
+pub(super) const EMPTY: &str = "the profile is empty: nothing was sampled";
+
 pub(super) fn write_groups(
     report: &Report,
     grouping: Grouping,
@@ -103,12 +105,12 @@ fn gap(profile: &Profile) -> Option<&'static str> {
         has_files |= !function.filename.is_empty();
     }
     match (profile.sample_count() > 0, has_names, has_files) {
-        (false, ..) => Some("the profile is empty: nothing was sampled"),
+        (false, ..) => Some(EMPTY),
         (true, false, _) => Some(
-            "the profile has no names, so whose code it is follows from the binaries alone; name them with --binary FILE",
+            "the profile has no function names, so only its binaries tell whose code it is; pass them with --binary FILE",
         ),
         (true, true, false) => Some(
-            "the profile has no source files, so whose code a function is follows from its name; say what is yours with \
+            "the profile has no source paths, so only names tell whose code a function is; say what is yours with \
              --mine REGEX",
         ),
         (true, true, true) => None,

@@ -4,10 +4,11 @@ use std::ops::Range;
 use std::path::Path;
 
 use flamelet_collect::{Query, Reader, Replayed, is_collected, profile_name};
-use flamelet_profile::{Budget, Limits, Profile, moment};
+use flamelet_profile::{Budget, Limits, Profile, moment, percent};
+use flamelet_remote::selector::Selector;
 
 use super::bucket;
-use super::history::{Range as Span, now, past_of};
+use super::history::{HistoryPart, Range as Span, now, past_of};
 use crate::error::{About, Failure, Result};
 
 /// Services that a message lists.
@@ -22,10 +23,31 @@ pub(crate) struct Which {
     pub(crate) profile: Option<String>,
 }
 
-/// Returns the folder of a collector or the bucket that `source` names, and its range.
-pub(crate) fn collected_of(source: &str, range: Span) -> Option<Result<(&Path, Span)>> {
+/// A part of what a collector keeps.
+pub(crate) struct CollectedPart<'a> {
+    /// The folder, or the URL of the bucket.
+    pub(crate) folder: &'a Path,
+    pub(crate) range: Span,
+    /// Which series of it; all if it is `None`.
+    pub(crate) select: Option<Selector>,
+}
+
+/// Returns the part of a collector's folder or of a bucket that `source` names: `DIR?select={version="2"}&from=-2h`.
+pub(crate) fn part_of(source: &str, range: Span) -> Option<Result<CollectedPart<'_>>> {
     let is_ours = |path: &Path| is_collected(path) || path.to_str().is_some_and(bucket::is_url);
-    past_of(source, range, is_ours).map(|part| part.map(|part| (part.folder, part.range)))
+    let found = past_of(source, range, is_ours)?;
+    Some(found.and_then(|HistoryPart { folder, range, select, .. }| {
+        let select = select.map(|text| Selector::parse(&percent::decode_lossy(text)));
+        Ok(CollectedPart { folder, range, select: select.transpose().about(source)? })
+    }))
+}
+
+/// The same where all series are wanted.
+pub(crate) fn collected_of(source: &str, range: Span) -> Option<Result<(&Path, Span)>> {
+    Some(part_of(source, range)?.and_then(|part| match part.select {
+        None => Ok((part.folder, part.range)),
+        Some(_) => Err(Failure::new(format!("{source}: 'select' is for reports"))),
+    }))
 }
 
 /// Opens the folder of a collector, or a bucket.
@@ -38,21 +60,28 @@ pub(crate) fn reader_of(folder: &Path) -> Result<Reader> {
 
 /// Reads the range of a service.
 pub(crate) fn open(
-    folder: &Path,
-    range: Span,
+    part: &CollectedPart<'_>,
     which: &Which,
     limits: Limits,
     notes: &mut Vec<String>,
 ) -> Result<Profile> {
+    let CollectedPart { folder, range, ref select } = *part;
     let name = folder.display();
     let budget = Budget::new(limits);
     let reader = reader_of(folder)?;
     let service = service_of(&reader, which, &budget).about(&name)?;
     let Range { start: from, end: to } = moments(range).about(&name)?;
     let profile = profile_name(which.profile.as_deref().unwrap_or("cpu"));
-    let (found, left_out) = reader.profile(&Query::new(&service, profile, from, to), &budget).about(&name)?;
+    let query = Query { select: select.as_ref(), ..Query::new(&service, profile, from, to) };
+    let (found, left_out) = reader.profile(&query, &budget).about(&name)?;
+    let selected = if select.is_some() { " with these labels" } else { "" };
+    let Some(found) = found else {
+        // Why there is nothing, perhaps.
+        left_out.iter().for_each(|note| note!("{note}"));
+        return Err(nothing(&reader, (&service, selected), profile, range, &name.to_string()));
+    };
     notes.extend(left_out);
-    found.ok_or_else(|| nothing(&reader, &service, profile, range, &name.to_string()))
+    Ok(found)
 }
 
 /// Sends each profile of a range of a service somewhere, and returns how many there were.
@@ -74,12 +103,12 @@ pub(crate) fn replay(
         })?;
     notes.iter().for_each(|note| note!("{name}: {note}"));
     match count {
-        0 => Err(nothing(&reader, &service, "", span, &name.to_string())),
+        0 => Err(nothing(&reader, (&service, ""), "", span, &name.to_string())),
         _ => Ok(count),
     }
 }
 
-/// Returns from when to when a range is.
+/// Returns when a range begins and ends.
 fn moments(span: Span) -> Result<Range<i64>> {
     let (from, to) = (span.from.unwrap_or(i64::MIN), span.to.unwrap_or(i64::MAX));
     if from >= to {
@@ -106,8 +135,14 @@ pub(crate) fn service_of(reader: &Reader, which: &Which, budget: &Budget) -> Res
     }
 }
 
-/// Returns the failure of a range without profiles, which says what there is.
-fn nothing(reader: &Reader, service: &str, profile: &str, range: Span, name: &str) -> Failure {
+/// Returns the failure of a range without profiles, which says what there is. `selected` says that only some were wanted.
+fn nothing(
+    reader: &Reader,
+    (service, selected): (&str, &str),
+    profile: &str,
+    range: Span,
+    name: &str,
+) -> Failure {
     let shown = |moment: Option<i64>| moment.map_or("any time".to_owned(), moment::format);
     let (from, to) = (shown(range.from), shown(range.to.or_else(|| Some(now()))));
     let all = Query::new(service, profile, i64::MIN, i64::MAX);
@@ -117,7 +152,7 @@ fn nothing(reader: &Reader, service: &str, profile: &str, range: Span, name: &st
     });
     let profile = if profile.is_empty() { String::new() } else { format!("{profile} ") };
     Failure::new(format!(
-        "{name}: {service} has no {profile}profile between {from} and {to}{}",
+        "{name}: {service} has no {profile}profile{selected} between {from} and {to}{}",
         there.unwrap_or_default()
     ))
 }

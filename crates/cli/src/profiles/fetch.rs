@@ -11,7 +11,7 @@ use ureq::http::Uri;
 use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
 
 use crate::error::{About, Failure, Result};
-use crate::progress::Waiting;
+use crate::progress::ProgressLine;
 
 /// How to talk to a service.
 #[derive(Clone, Debug, Default)]
@@ -29,7 +29,7 @@ pub(crate) struct FetchOptions {
     pub(crate) insecure: bool,
     /// The most bytes to accept.
     pub(crate) max_bytes: u64,
-    /// Take an answer that leads to another address as a failure.
+    /// Treat an answer that leads to another address as a failure.
     pub(crate) follows_no_redirects: bool,
     /// What a message says that may help.
     pub(crate) advice: Advice,
@@ -79,7 +79,7 @@ const CPU_PATH: &str = "/debug/pprof/profile";
 pub(crate) const CPU_SECONDS: u64 = 30;
 /// How long to wait for profiles that are available at once; for others, see [`usual_wait`].
 const QUICK_WAIT: u64 = 60;
-/// How long to wait until a file was sent.
+/// How long to wait until a file has been sent.
 const UPLOAD_WAIT: u64 = 600;
 /// The rule of [`usual_wait`], for help texts.
 pub(crate) const USUAL_WAIT: &str = "1.5 times the profile's duration plus 10, else 60";
@@ -178,7 +178,7 @@ fn looks_like_host(text: &str) -> bool {
 /// Asks the service for the profile and returns its bytes.
 pub(crate) fn fetch(url: &ProfileUrl, options: &FetchOptions) -> Result<Vec<u8>> {
     let what = format!("Fetching {}", url.url);
-    let _waiting = Waiting::start(&what, url.seconds.map(Duration::from_secs));
+    let _waiting = ProgressLine::start(&what, url.seconds.map(Duration::from_secs));
     get(url, options)
 }
 
@@ -310,16 +310,8 @@ fn post_within(
 
 /// Reads at most this many bytes of an answer.
 fn answer_of(mut response: ureq::http::Response<ureq::Body>, url: &str, most: u64) -> Result<Answer> {
-    let header = |name: &str| response.headers().get(name)?.to_str().ok().map(str::to_owned);
-    let (retry_after, grpc_status) = (header("retry-after"), header("grpc-status"));
-    let content_type = header("content-type");
-    let mut answer = Answer {
-        status: response.status().as_u16(),
-        content_type,
-        retry_after,
-        grpc_status,
-        ..Answer::default()
-    };
+    let header = |name: &str| response.headers().get(name)?.to_str().ok();
+    let mut answer = Answer::without_body(response.status().as_u16(), header);
     let reader = response.body_mut().with_config().limit(u64::MAX).reader();
     reader.take(most).read_to_end(&mut answer.body).about(url)?;
     Ok(answer)
@@ -391,6 +383,9 @@ fn explain(error: &ureq::Error, url: &str, wait: u64, advice: Advice) -> Failure
         }
         ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
             "connection refused; is the service running, and is this its port?".to_string()
+        }
+        other if other.to_string().contains("InvalidContentType") => {
+            "the answer is not TLS; does the service speak plain HTTP (http://)?".to_owned()
         }
         other if other.to_string().contains("invalid peer certificate") => {
             format!("{other}; {}", advice.trust())

@@ -1,8 +1,9 @@
 //! A range of time of a service's history, from its folder.
 
+use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
+pub(crate) use flamelet_profile::moment::now;
 use flamelet_profile::{Budget, Limits, Profile, moment};
 use flamelet_store::{Query, Reader, is_history};
 
@@ -10,8 +11,6 @@ use crate::error::{About, Failure, Result};
 
 /// The kind of windows that reports are about, unless the source says another.
 const CPU: &str = "cpu";
-/// The kind whose windows show a moment, so that only the last one of a range counts.
-const HEAP: &str = "heap";
 
 /// From when to when, in nanoseconds since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,12 +32,6 @@ impl Range {
     }
 }
 
-/// Returns the present moment.
-pub(crate) fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
-}
-
 /// Reads a moment from the command line.
 pub(crate) fn parse_moment(text: &str) -> std::result::Result<i64, String> {
     moment::parse(text, now()).map_err(|error| error.to_string())
@@ -51,6 +44,8 @@ pub(crate) struct HistoryPart<'a> {
     pub(crate) range: Range,
     /// The kind of windows: cpu, heap, allocs, block, mutex, await or blocked.
     kind: &'a str,
+    /// Which series of a collector's store: a selector, perhaps with the escapes of URLs.
+    pub(crate) select: Option<&'a str>,
 }
 
 impl HistoryPart<'_> {
@@ -67,26 +62,33 @@ impl HistoryPart<'_> {
 
 /// Returns the part of a history that `source` names.
 pub(crate) fn history_of(source: &str, range: Range) -> Option<Result<HistoryPart<'_>>> {
-    past_of(source, range, is_history)
+    let part = past_of(source, range, is_history)?;
+    Some(part.and_then(|part| match part.select {
+        None => Ok(part),
+        Some(_) => {
+            Err(Failure::new(format!("{source}: 'select' is for the folder or bucket of flamelet collect")))
+        }
+    }))
 }
 
 /// Returns the part that `source` names of a folder of the right kind: `FOLDER`, or
-/// `FOLDER?from=-2h&to=-1h&kind=heap`, which wins over `range`.
+/// `FOLDER?from=-2h&to=-1h&kind=heap`, which wins over `range`, or `FOLDER?select={version="2"}`.
 pub(crate) fn past_of(
     source: &str,
     range: Range,
     is_past: fn(&Path) -> bool,
 ) -> Option<Result<HistoryPart<'_>>> {
     if is_past(Path::new(source)) {
-        return Some(Ok(HistoryPart { folder: Path::new(source), range, kind: CPU }));
+        return Some(Ok(HistoryPart { folder: Path::new(source), range, kind: CPU, select: None }));
     }
-    let (folder, query) = source.rsplit_once('?')?;
-    let is_there = is_past(Path::new(folder));
-    is_there.then(|| part_of(source, Path::new(folder), query, range))
+    // A selector may have such a mark, too.
+    let mut parts = source.match_indices('?').map(|(at, _)| (Path::new(&source[..at]), &source[at + 1..]));
+    let (folder, query) = parts.find(|(folder, _)| is_past(folder))?;
+    Some(part_of(source, folder, query, range))
 }
 
 fn part_of<'a>(source: &str, folder: &'a Path, query: &'a str, range: Range) -> Result<HistoryPart<'a>> {
-    let (mut own, mut kind) = (Range::default(), CPU);
+    let (mut own, mut kind, mut select) = (Range::default(), CPU, None);
     for part in query.split('&').filter(|part| !part.is_empty()) {
         let (name, value) = part.split_once('=').unwrap_or((part, ""));
         let into = match name {
@@ -96,11 +98,15 @@ fn part_of<'a>(source: &str, folder: &'a Path, query: &'a str, range: Range) -> 
                 kind = value;
                 continue;
             }
-            _ => return Err(Failure::new(format!("{source}: '{name}' is not from, to or kind"))),
+            "select" => {
+                select = Some(value);
+                continue;
+            }
+            _ => return Err(Failure::new(format!("{source}: '{name}' is not from, to, kind or select"))),
         };
         *into = Some(moment::parse(value, now()).about(source)?);
     }
-    Ok(HistoryPart { folder, range: if own.is_given() { own } else { range }, kind })
+    Ok(HistoryPart { folder, range: if own.is_given() { own } else { range }, kind, select })
 }
 
 /// Reads a part of a history, with the names that it keeps.
@@ -115,8 +121,16 @@ pub(crate) fn open(part: &HistoryPart<'_>, limits: Limits, notes: &mut Vec<Strin
             "{name}: the range is empty: it begins at {from} and ends at {to}"
         )));
     }
+    let known = notes.len();
     let found = slice(part, limits, notes)?;
-    found.map_or_else(|| Err(nothing(&Reader::open(folder)?, part)), Ok)
+    found.map_or_else(
+        || {
+            // Why there is nothing, perhaps.
+            notes.drain(known..).for_each(|note| note!("{note}"));
+            Err(nothing(&Reader::open(folder)?, part))
+        },
+        Ok,
+    )
 }
 
 /// Reads the range of a history, with the names that it keeps; `None` if it has no window.
@@ -125,35 +139,44 @@ pub(crate) fn slice(
     limits: Limits,
     notes: &mut Vec<String>,
 ) -> Result<Option<Profile>> {
-    let HistoryPart { folder, range, kind } = *part;
+    let HistoryPart { folder, range, kind, .. } = *part;
     let (name, budget) = (folder.display(), Budget::new(limits));
     let (from, to) = (range.from.unwrap_or(i64::MIN), range.to.unwrap_or(i64::MAX));
     let reader = Reader::open(folder)?;
-    let mut query = Query::new(kind, from, to);
-    if kind == HEAP
-        && let Some(last) = reader.last(&query, &budget).about(&name)?
-    {
-        (query.from, query.to) = (last, last.saturating_add(1));
-    }
-    let (profile, skipped) = reader.profile(&query, &budget).about(&name)?;
+    let (profile, skipped) = reader.range(&Query::new(kind, from, to), &budget).about(&name)?;
     notes.extend(skipped.notes().into_iter().map(|note| format!("{name}: {note}")));
     let Some(mut profile) = profile else { return Ok(None) };
     reader.add_names(&mut profile, &budget).about(&name)?;
     Ok(Some(profile))
 }
 
-/// Returns when the windows of a range begin and end.
-pub(crate) fn extent(part: &HistoryPart<'_>, limits: Limits) -> Result<Option<(i64, i64)>> {
-    let HistoryPart { folder, range, .. } = *part;
-    let span = Reader::open(folder)?.span(&Budget::new(limits)).about(folder.display())?;
-    Ok(span.map(|(first, last)| {
-        (range.from.map_or(first, |from| from.max(first)), range.to.map_or(last, |to| to.min(last)))
-    }))
+/// Returns the beginnings of the stretches of time, all of this length, in which windows of the range have values. Fails if the
+/// range has no window.
+pub(crate) fn stretches(part: &HistoryPart<'_>, length: i64, limits: Limits) -> Result<BTreeSet<i64>> {
+    let HistoryPart { folder, range, kind, .. } = *part;
+    let (reader, budget) = (Reader::open(folder)?, Budget::new(limits));
+    let query = Query::new(kind, range.from.unwrap_or(i64::MIN), range.to.unwrap_or(i64::MAX));
+    let mut found = BTreeSet::new();
+    let mut each = |time: i64, _: &[(&str, &str)], _: &[i64]| {
+        found.insert(stretch_of(time, length));
+    };
+    reader.totals(&query, &budget, &mut each).about(folder.display())?;
+    if found.is_empty() {
+        let kinds = reader.kinds(&query, &budget).about(folder.display())?;
+        // Windows without a value need no request.
+        kinds.iter().find(|found| found.name == kind).ok_or_else(|| nothing(&reader, part))?;
+    }
+    Ok(found)
+}
+
+/// Returns when the stretch of this length begins that a time is in. A damaged file may have any time.
+fn stretch_of(time: i64, length: i64) -> i64 {
+    time.div_euclid(length).saturating_mul(length)
 }
 
 /// Returns the other kinds of windows in the range.
 pub(crate) fn other_kinds(part: &HistoryPart<'_>, limits: Limits) -> Result<Vec<String>> {
-    let HistoryPart { folder, range, kind } = *part;
+    let HistoryPart { folder, range, kind, .. } = *part;
     let (from, to) = (range.from.unwrap_or(i64::MIN), range.to.unwrap_or(i64::MAX));
     let found = Reader::open(folder)?.kinds(&Query::new("", from, to), &Budget::new(limits));
     let mut names: Vec<String> = found
@@ -169,7 +192,7 @@ pub(crate) fn other_kinds(part: &HistoryPart<'_>, limits: Limits) -> Result<Vec<
 
 /// Returns the failure of a range without windows, which says what there is.
 fn nothing(reader: &Reader, part: &HistoryPart<'_>) -> Failure {
-    let HistoryPart { folder, range, kind } = part;
+    let HistoryPart { folder, range, kind, .. } = part;
     let name = folder.display();
     match reader.span(&Budget::new(Limits::PERSON)) {
         Ok(Some((first, last))) => {
@@ -198,16 +221,23 @@ mod tests {
     }
 
     #[test]
+    fn any_time_is_in_a_stretch() {
+        assert_eq!([119, 120, -1, i64::MIN].map(|time| stretch_of(time, 60)), [60, 120, -60, i64::MIN]);
+    }
+
+    #[test]
     fn a_source_can_have_a_range_of_its_own() {
         let given = Range { from: Some(7), to: None };
         let part = |query| part_of("x", Path::new("x"), query, given);
         let range = Range { from: Some(100_000_000_000), to: Some(200_000_000_000) };
         assert_eq!(
             part("from=100&to=200").expect("read"),
-            HistoryPart { folder: Path::new("x"), range, kind: CPU }
+            HistoryPart { folder: Path::new("x"), range, kind: CPU, select: None }
         );
         let heap = part("kind=heap").expect("read");
         assert_eq!((heap.range, heap.kind), (given, "heap"));
+        let selected = part("select={a=~\"b?\"}&to=200").expect("read");
+        assert_eq!((selected.select, selected.range.to), (Some("{a=~\"b?\"}"), range.to));
         assert!(part("since=1").is_err() && part("from=soon").is_err());
         assert!(history_of("/nowhere?from=-1h", Range::default()).is_none());
     }

@@ -132,7 +132,7 @@ impl SourceOptions {
         if !unused.is_empty() && !sources.clone().any(|source| has_past(source)) {
             note!("{}: ignored, because no source is a service", unused.join(", "));
         }
-        let is_collected = |source: &String| collected::collected_of(source, self.range).is_some();
+        let is_collected = |source: &String| collected::part_of(source, self.range).is_some();
         if self.which != Which::default() && !sources.clone().any(is_collected) {
             note!("--service, --profile: ignored: they apply to a collector's store only");
         }
@@ -213,9 +213,10 @@ impl SourceOptions {
     }
 
     pub(crate) fn open_one(&self, source: &str, notes: &mut Vec<String>) -> Result<Profile> {
-        if let Some(found) = collected::collected_of(source, self.range) {
-            let (folder, range) = found?;
-            let mut profile = collected::open(folder, range, &self.which, self.limits, notes)?;
+        #[cfg(target_os = "linux")]
+        crate::large_pages::want();
+        if let Some(found) = collected::part_of(source, self.range) {
+            let mut profile = collected::open(&found?, &self.which, self.limits, notes)?;
             self.symbols.apply(&mut profile, notes);
             return Ok(profile);
         }
@@ -306,6 +307,7 @@ impl SymbolOptions {
 fn by_warning<'a>(warnings: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<String> {
     let mut files: Vec<(&str, Vec<&str>)> = Vec::new();
     for (file, warning) in warnings {
+        let file = if file.is_empty() { "code without a file" } else { file };
         match files.iter_mut().find(|(known, _)| *known == warning) {
             // A file may be mapped by several processes of a profile.
             Some((_, of)) if of.contains(&file) => {}
@@ -385,5 +387,6 @@ mod tests {
             [("a", "no names"), ("b", "no names"), ("a", "no names"), ("c", "damaged"), ("d", "no names")];
         assert_eq!(by_warning(warnings[..3].iter().copied()), ["a and b: no names"]);
         assert_eq!(by_warning(warnings.into_iter()), ["a and 2 other files: no names", "c: damaged"]);
+        assert_eq!(by_warning([("", "no names")].into_iter()), ["code without a file: no names"]);
     }
 }

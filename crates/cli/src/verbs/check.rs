@@ -89,22 +89,26 @@ fn write_text(checked: &Checked<'_>, diff: &Diff, mut out: &mut dyn Write) -> Re
         false => writeln!(out, "FAILED: grew by more than {limit}% and more than noise ({totals})")?,
     }
     for row in &checked.offenders {
-        let own = change(row.base_flat, row.new_flat, &diff.unit);
-        let with_callees = change(row.base_cum, row.new_cum, &diff.unit);
+        let own = change((row.base_flat, row.new_flat), row.flat_growth, &diff.unit);
+        let with_callees = change((row.base_cum, row.new_cum), row.cum_growth, &diff.unit);
         writeln!(out, "  {}: flat {own}; cum {with_callees}", row.name)?;
     }
     Ok(diff.write_method(&mut out)?)
 }
 
-/// Returns a change in words.
-fn change(base: i64, new: i64, unit: &str) -> String {
+/// Says how a cost changed. `relative` is its growth relative to the speed of the runs, which decides.
+fn change((base, new): (i64, i64), relative: Option<f64>, unit: &str) -> String {
     let format = |value: i64| unit::label(value, unit);
     match (base, new) {
         (0, 0) => "none, as before".to_owned(),
         (0, _) => format!("{}, none before", format(new)),
         _ => {
             let growth = (new - base) as f64 / base.unsigned_abs() as f64 * 100.0;
-            format!("{} -> {} ({growth:+.1}%)", format(base), format(new))
+            let relative = relative.map(|relative| relative * 100.0);
+            let relative = relative.filter(|relative| (relative - growth).abs() >= 0.5);
+            let relative =
+                relative.map_or_else(String::new, |growth| format!(", {growth:+.1}% at the same speed"));
+            format!("{} -> {} ({growth:+.1}%{relative})", format(base), format(new))
         }
     }
 }

@@ -51,7 +51,6 @@ pub(crate) struct PairArgs<T: Takes> {
 }
 
 impl<T: Takes> PairArgs<T> {
-    /// Returns the files of each side.
     fn sides(&self) -> [Vec<String>; 2] {
         match (&self.before, &self.after) {
             (Some(before), Some(after)) => [vec![before.clone()], vec![after.clone()]],

@@ -28,9 +28,7 @@ pub(crate) fn guide() -> Guide {
             ("flamelet doctor ./target/release/service", "does this binary have names and lines"),
             ("flamelet doctor 1234", "the same for a running process"),
         ],
-        exit_status: Some(
-            "0 everything required is there, 1 something is missing, 2 bad usage or bad input.",
-        ),
+        exit_status: Some("0 nothing required is missing, 1 something is missing, 2 bad usage or bad input."),
         ..Guide::default()
     }
 }

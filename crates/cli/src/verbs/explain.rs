@@ -40,7 +40,7 @@ pub(crate) fn guide() -> Guide {
             ("flamelet explain heap.pb.gz -i inuse_space", "of a heap profile"),
             (
                 "flamelet explain heap-1.pb.gz heap-2.pb.gz heap-3.pb.gz heap-4.pb.gz",
-                "what grows, from several moments",
+                "what grows from one profile to the next",
             ),
             ("flamelet explain cpu.pb.gz --mine '^house_'", "count crates named house_… as your code"),
             ("flamelet explain cpu.pb.gz --json", "as JSON"),

@@ -31,6 +31,7 @@ pub(crate) fn guide() -> Guide {
             ("flamelet fetch http://localhost:3000 --seconds 10 -o cpu.pb.gz", "10 s of CPU time"),
             ("flamelet fetch http://localhost:3000/debug/pprof/heap", "saved as heap-001.pb.gz"),
         ],
+        own_help: vec![("sources", "URLs of services; several profiles are merged".to_owned())],
         ..Guide::default()
     }
 }

@@ -16,7 +16,7 @@ use crate::output;
 pub(crate) struct Args {
     #[command(flatten)]
     sources: Sources,
-    /// The format, svg or html [default: from the output's extension, else svg]
+    /// The format, svg or html; `-o x.png` writes PNG [default: from the output's extension, else svg]
     #[arg(long, value_enum, hide_possible_values = true, help_heading = "Picture")]
     format: Option<Picture>,
     /// Draw every frame instead of folding other code's frames that lead to yours into thin boxes
@@ -28,6 +28,9 @@ pub(crate) struct Args {
     /// Draw the roots at the top
     #[arg(long, help_heading = "Picture")]
     icicle: bool,
+    /// Draw what each thread did over time instead
+    #[arg(long, help_heading = "Picture", conflicts_with_all = ["all_frames", "inverted", "icicle"])]
+    timeline: bool,
     /// The width of an SVG in pixels, from 200 to 20000
     #[arg(long, value_name = "PIXELS", alias = "image_width", help_heading = "Picture",
           default_value_t = FlameOptions::default().image_width,
@@ -50,6 +53,7 @@ pub(crate) fn guide() -> Guide {
             ("flamelet flame cpu.pb.gz -o cpu.png", "where SVG is not accepted"),
             ("flamelet flame cpu.pb.gz -o cpu.html", "an interactive page to open or send"),
             ("flamelet flame cpu.pb.gz --inverted > cpu.svg", "from the leaves"),
+            ("flamelet flame cpu.pb.gz --timeline -o cpu.svg", "what each thread did over time"),
             ("flamelet flame cpu.pb.gz --all-frames -o cpu.svg", "with every frame of the async runtime"),
         ],
         ..Guide::default()
@@ -66,6 +70,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         everything: args.all_frames,
         inverted: args.inverted,
         icicle: args.icicle,
+        timeline: args.timeline,
         image_width: args.image_width,
         title: args.title.clone().unwrap_or_else(|| sources.join(" + ")),
         ..FlameOptions::default()

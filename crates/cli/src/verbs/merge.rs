@@ -1,20 +1,13 @@
 //! `flamelet merge`: profiles in, one pprof file out.
 
-use std::path::PathBuf;
-
-use clap::ValueHint;
-
 use crate::arguments::guide::Guide;
-use crate::arguments::source::{SourceArgs, Sources};
+use crate::arguments::source::{SavedArgs, SourceArgs};
 use crate::error::Result;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    sources: Sources,
-    /// Write to this file [default: standard output, unless that is a terminal]
-    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    output: Option<PathBuf>,
+    saved: SavedArgs,
     #[command(flatten)]
     source: SourceArgs,
 }
@@ -31,5 +24,5 @@ pub(crate) fn guide() -> Guide {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    args.source.options(args.sources.sources.clone()).save(args.output.as_deref())
+    args.saved.save(&args.source.options(args.saved.sources()))
 }

@@ -1,17 +1,15 @@
-//! The verbs of the command: a file or a folder for each, with its arguments, its help and its code.
+//! The verbs of the command: a file or a folder for each, with its arguments, its help and its code; those that are one
+//! report each are entries of [`reports`].
 //!
 //! A verb's module has `Args` (for clap), `guide` (its help and examples) and `run`. Its name is the verb's.
 
-mod callgrind;
 mod check;
 mod collect;
-mod comments;
 mod completions;
 mod convert;
 #[cfg(target_os = "linux")]
 mod demo;
 mod diff;
-mod disasm;
 #[cfg(target_os = "linux")]
 mod doctor;
 mod dot;
@@ -20,33 +18,25 @@ mod fetch;
 mod flame;
 mod graph;
 mod heap;
-mod info;
 #[cfg(any(test, not(target_os = "linux")))]
 mod linux_only;
-mod list;
 mod man;
 mod mcp;
 mod merge;
-mod peek;
 mod pprof;
-mod proto;
 mod push;
-mod raw;
 #[cfg(target_os = "linux")]
 mod record;
 #[cfg(target_os = "linux")]
 mod recover;
+mod reports;
 mod requests;
 #[cfg(target_os = "linux")]
 mod run;
 mod symbolize;
 mod symbols;
-mod tags;
 mod tasks;
 mod top;
-mod topproto;
-mod traces;
-mod tree;
 mod view;
 
 use std::process::{ExitCode, Termination};
@@ -57,6 +47,7 @@ use crate::arguments::guide::Guide;
 use crate::error::Result;
 #[cfg(not(target_os = "linux"))]
 use linux_only::{demo, doctor, record, recover, run};
+use reports::{callgrind, comments, disasm, info, list, peek, proto, raw, tags, topproto, traces, tree};
 
 /// Every verb, in the order of the help: how it is called and parsed, its help, and its code.
 macro_rules! verbs {
@@ -159,7 +150,7 @@ fn guide() -> Guide {
         more: "Options have pprof's names (--nodecount, --tagfocus); dashes between words work too (--node-count)."
             .to_owned(),
         exit_status: Some(
-            "0 success; 1 the check failed (check, doctor, record --strict); 2 bad usage or bad input. \
+            "0 success; 1 the check failed (check, collect changes, doctor, record --strict); 2 bad usage or bad input. \
              record exits with the status of its command.",
         ),
         ..Guide::default()

@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use clap::builder::NonEmptyStringValueParser;
 use flamelet_profile::Profile;
 use flamelet_remote::push::{self, Answer, Backoff, Protocol, Series, Verdict};
 
 use crate::arguments::guide::Guide;
-use crate::arguments::source::{FetchArgs, MemoryArgs, Sources, SymbolArgs};
+use crate::arguments::source::{ReadArgs, Sources};
 use crate::error::{About, Failure, Result};
 use crate::profiles::collected::{self, Which, collected_of};
 use crate::profiles::history::{self, HistoryPart, Range, history_of};
@@ -21,12 +22,12 @@ const TRIES: u32 = 5;
 pub(crate) struct Args {
     #[command(flatten)]
     sources: Sources,
-    /// The receiver: pyroscope+http://HOST:4040, parca+http://HOST:7070 or otlp+http://HOST:4318; a plain URL is
-    /// Pyroscope's
+    /// The receiver: pyroscope+http://HOST:4040, parca+http://HOST:7070 or otlp+http://HOST:4318; a plain URL means
+    /// Pyroscope
     #[arg(long, value_name = "URL")]
     to: String,
     /// The name of the service (the label service_name); for the folder of a collector, the service to send
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     service: String,
     /// Add a label, as name=value (may be given several times)
     #[arg(long, value_name = "LABEL", value_parser = parse_label)]
@@ -34,27 +35,17 @@ pub(crate) struct Args {
     /// Pyroscope's tenant (the header X-Scope-OrgID)
     #[arg(long, value_name = "TENANT")]
     tenant: Option<String>,
-    /// For the folder of a history or of a collector: send only what is younger than this time, such as -1h
+    /// For the folder of a history or of a collector: send only what is newer than this, such as -1h
     #[arg(long, value_name = "TIME", value_parser = history::parse_moment, allow_hyphen_values = true)]
     from: Option<i64>,
     #[command(flatten)]
-    fetch: FetchArgs,
-    #[command(flatten)]
-    symbols: SymbolArgs,
-    #[command(flatten)]
-    memory: MemoryArgs,
+    read: ReadArgs,
 }
 
 impl Args {
     fn options(&self) -> SourceOptions {
-        SourceOptions {
-            sources: self.sources.sources.clone(),
-            range: Range { from: self.from, to: None },
-            fetch: self.fetch.options(),
-            symbols: self.symbols.options(),
-            limits: self.memory.limits(),
-            ..SourceOptions::default()
-        }
+        let range = Range { from: self.from, to: None };
+        SourceOptions { range, ..self.read.options(self.sources.sources.clone()) }
     }
 }
 
@@ -87,6 +78,12 @@ pub(crate) fn guide() -> Guide {
                 "with a token",
             ),
         ],
+        own_help: vec![(
+            "sources",
+            "Files, '-' (standard input), folders of profiles, of a history or of a collector, or URLs of services; \
+             each profile is sent separately"
+                .to_owned(),
+        )],
         ..Guide::default()
     }
 }
@@ -150,20 +147,15 @@ fn push_history(
     destination: &Destination<'_>,
 ) -> Result<()> {
     let name = part.folder.display();
-    let Some((first, last)) = history::extent(part, options.limits)? else {
-        return Err(Failure::new(format!("{name}: the history has no window yet")));
-    };
+    let (from, to) = (part.range.from.unwrap_or(i64::MIN), part.range.to.unwrap_or(i64::MAX));
     let (mut tally, mut notes) = (Tally::default(), Vec::new());
-    let mut from = first;
-    while from < last {
-        let to = (from.div_euclid(SLICE) + 1) * SLICE;
-        let slice = part.within(Range { from: Some(from), to: Some(to.min(last)) });
-        if let Some(mut profile) = history::slice(&slice, options.limits, &mut notes)? {
+    for minute in history::stretches(part, SLICE, options.limits)? {
+        let range = Range { from: Some(minute.max(from)), to: Some(minute.saturating_add(SLICE).min(to)) };
+        if let Some(mut profile) = history::slice(&part.within(range), options.limits, &mut notes)? {
             options.symbols.apply(&mut profile, &mut notes);
             let name = push::prepare(destination.protocol, part.kind(), &mut profile);
             tally.add(destination.send_as(name, &destination.args.label, &profile)?);
         }
-        from = to;
     }
     notes.dedup();
     notes.iter().for_each(|note| note!("{note}"));

@@ -2,31 +2,23 @@
 
 use std::io::Write;
 
-use flamelet_view::{RequestTimes, Requests};
+use flamelet_view::{LONGEST_REQUESTS, RequestTimes, Requests};
 
 use crate::arguments::guide::Guide;
-use crate::arguments::report::JsonArgs;
-use crate::arguments::service::ServiceArgs;
+pub(crate) use crate::arguments::service::ServiceArgs as Args;
 use crate::error::{Failure, Result};
 use crate::output;
-
-#[derive(clap::Args)]
-pub(crate) struct Args {
-    #[command(flatten)]
-    service: ServiceArgs,
-    #[command(flatten)]
-    json: JsonArgs,
-}
 
 pub(crate) fn guide() -> Guide {
     Guide {
         about: "Show what the requests of a service spend their time on, by route",
         examples: &[
-            ("flamelet requests http://localhost:3000", "a table, the route that took most time first"),
-            ("flamelet requests http://localhost:3000 --json", "for programs; all times in nanoseconds"),
+            ("flamelet requests http://localhost:3000", "a table; the routes that took the most time come first"),
+            ("flamelet requests http://localhost:3000 --json", "for scripts; all times in nanoseconds"),
         ],
         more: "Wall time = CPU + blocked (a lock or a system call holds up the thread) + awaiting (async waits) + \
-               runnable (woken, but no thread is free). The service counts since its start; it needs \
+               runnable (woken, but no thread is free). Requests whose client went away before the answer are \
+               counted as cancelled, and not timed. The service counts since its start; it needs \
                `.layer(flamelet::axum::layer(&profiler))` on its router."
             .to_owned(),
         ..Guide::default()
@@ -34,10 +26,10 @@ pub(crate) fn guide() -> Guide {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let bytes = args.service.ask("requests")?;
-    let requests = Requests::parse(&bytes)
-        .map_err(|error| Failure::new(format!("{}: {error}", args.service.address())))?;
-    match args.json.json {
+    let bytes = args.ask("requests", LONGEST_REQUESTS)?;
+    let requests =
+        Requests::parse(&bytes).map_err(|error| Failure::new(format!("{}: {error}", args.address())))?;
+    match args.wants_json() {
         true => output::write(None, |out| Ok(out.write_all(&bytes)?)),
         false => output::text::write(None, |out| write_table(&requests, out)),
     }
@@ -45,22 +37,32 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 fn write_table(requests: &Requests, out: &mut dyn Write) -> Result<()> {
     if requests.routes.is_empty() {
-        let hint = "no request was counted yet; the service counts those under flamelet::axum::layer";
+        let hint = "no requests yet; the service counts those that pass flamelet::axum::layer";
         return Ok(writeln!(out, "{hint}")?);
     }
     writeln!(
         out,
-        "{:>9} {:>7} {:>9} {:>9} {:>9} {:>9} {:>6} {:>8} {:>9} {:>9}  route",
-        "requests", "errors", "p50", "p90", "p99", "max", "CPU", "blocked", "awaiting", "runnable"
+        "{:>9} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>6} {:>8} {:>9} {:>9}  route",
+        "requests",
+        "errors",
+        "cancelled",
+        "p50",
+        "p90",
+        "p99",
+        "max",
+        "CPU",
+        "blocked",
+        "awaiting",
+        "runnable"
     )?;
     for route in &requests.routes {
-        write!(out, "{:>9} {:>7}", route.all.count, route.errors)?;
+        write!(out, "{:>9} {:>7} {:>9}", route.all.count, route.errors, route.cancelled)?;
         for nanos in [route.p50_ns, route.p90_ns, route.p99_ns, route.max_ns] {
             write!(out, " {:>9}", time(nanos))?;
         }
         write_parts(&route.all, out)?;
         writeln!(out, "  {} {}", on_one_line(&route.method), on_one_line(&route.route))?;
-        write!(out, "{:>57}", format!("slowest {}", route.slowest.count))?;
+        write!(out, "{:>67}", format!("slowest {}", route.slowest.count))?;
         write_parts(&route.slowest, out)?;
         writeln!(out)?;
     }
@@ -94,7 +96,7 @@ mod tests {
     #[test]
     fn a_table_has_the_shares_of_each_route() {
         let text = br#"{"routes": [{"route": "/a\nb", "method": "GET", "count": 4, "wall_ns": 4000000, "cpu_ns": 1000000,
-            "blocked_ns": 0, "awaiting_ns": 3000000, "runnable_ns": 0, "errors": 1, "cancelled": 0, "p50_ns": 900000,
+            "blocked_ns": 0, "awaiting_ns": 3000000, "runnable_ns": 0, "errors": 1, "cancelled": 71, "p50_ns": 900000,
             "p90_ns": 1300000, "p99_ns": 2000000000, "max_ns": 1500000, "slowest": {"count": 1, "wall_ns": 10, "cpu_ns": 10,
             "blocked_ns": 0, "awaiting_ns": 0, "runnable_ns": 0}}]}"#;
         let requests = Requests::parse(text).expect("JSON");
@@ -102,7 +104,7 @@ mod tests {
         write_table(&requests, &mut out).expect("written");
         let out = String::from_utf8(out).expect("text");
         let lines: Vec<&str> = out.lines().collect();
-        for word in ["25.0%", "75.0%", "900.0us", "1.3ms", "2.00s", "1.5ms", "GET /a\\nb"] {
+        for word in [" 71 ", "25.0%", "75.0%", "900.0us", "1.3ms", "2.00s", "1.5ms", "GET /a\\nb"] {
             assert!(lines[1].contains(word), "{word} in {out}");
         }
         let ends = |line: &str, word: &str| line.find(word).map(|at| at + word.len());

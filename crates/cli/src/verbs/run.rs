@@ -4,10 +4,9 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::ValueHint;
-use flamelet_profile::pprof;
+use flamelet_profile::{moment, pprof};
 use flamelet_record::drive::{Drive, Driven, Subject, Tool, drive};
 use flamelet_report::ReportOptions;
 use flamelet_view::ServeOptions;
@@ -106,9 +105,8 @@ fn plan(args: &Args) -> Result<Drive> {
         (None, false) => Subject::Command(args.command.iter().map(OsString::from).collect()),
         _ => return Err(Failure::new("give a command after --, or a process with -p PID")),
     };
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_nanos() as i64);
     // 2026-11-15T12-34-56Z: sorts by time, and is valid on every file system.
-    let time = flamelet_report::utc(now).replace(" UTC", "Z").replace(' ', "T").replace(':', "-");
+    let time = moment::format(moment::now()).replace(':', "-");
     Ok(Drive {
         tool,
         subject,

@@ -1,21 +1,14 @@
 //! `flamelet symbolize`: fills in names, files and lines.
 
-use std::path::PathBuf;
-
-use clap::ValueHint;
-
 use crate::arguments::guide::Guide;
-use crate::arguments::source::{BinaryArgs, FetchArgs, MemoryArgs, Sources};
+use crate::arguments::source::{BinaryArgs, FetchArgs, MemoryArgs, SavedArgs};
 use crate::error::Result;
 use crate::profiles::{SourceOptions, SymbolOptions};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    sources: Sources,
-    /// Write to this file [default: standard output, unless that is a terminal]
-    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    output: Option<PathBuf>,
+    saved: SavedArgs,
     /// Also look up addresses that already have names
     #[arg(long, help_heading = "Symbols")]
     force: bool,
@@ -42,7 +35,7 @@ impl Args {
     fn options(&self) -> SourceOptions {
         let binaries = self.binaries.binary.clone();
         SourceOptions {
-            sources: self.sources.sources.clone(),
+            sources: self.saved.sources(),
             fetch: self.fetch.options(),
             symbols: SymbolOptions { skip: false, force: self.force, binaries, ..SymbolOptions::default() },
             limits: self.memory.limits(),
@@ -52,5 +45,5 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    args.options().save(args.output.as_deref())
+    args.saved.save(&args.options())
 }

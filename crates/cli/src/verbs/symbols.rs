@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{ValueEnum, ValueHint};
 use flamelet_remote::push::{Answer, Protocol, Verdict, judge};
-use flamelet_remote::symbols::{self, DebugFile, Request, Upload};
+use flamelet_remote::symbols::{self, DebugFile, Upload, UploadRequest};
 
 use crate::arguments::guide::Guide;
 use crate::arguments::source::FetchArgs;
@@ -15,7 +15,7 @@ use crate::profiles::fetch::{self, FetchOptions};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// What to do
+    /// push, which sends the symbols of the files
     #[arg(value_enum, hide_possible_values = true)]
     action: Action,
     /// Binaries or debug files, each with a build id
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let Action::Push = args.action;
     let (protocol, server) = Protocol::of(&args.to)?;
     if protocol == Protocol::Otlp {
-        return Err(Failure::new(format!("{}: OTLP has no call for symbols", args.to)));
+        return Err(Failure::new(format!("{}: OTLP cannot carry symbols", args.to)));
     }
     let mut options = args.fetch.options();
     options.headers.extend(args.tenant.iter().map(|tenant| format!("X-Scope-OrgID: {tenant}")));
@@ -123,7 +123,7 @@ impl SymbolStore {
         }
     }
 
-    fn call(&self, (path, body): Request) -> Result<Answer> {
+    fn call(&self, (path, body): UploadRequest) -> Result<Answer> {
         let url = format!("{}{path}", self.server);
         let answer = fetch::post(&url, self.protocol.headers(), &body, &self.options)?;
         self.checked(&url, answer)

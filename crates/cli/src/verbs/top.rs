@@ -19,11 +19,10 @@ pub(crate) struct Args {
     sources: Sources,
     #[command(flatten)]
     report: ReportArgs<Top>,
-    /// Group by yours (charges the cost of other code to the function of yours that called it),
-    /// crate, module, line or thread
+    /// Group by yours (your functions, with the library code they call), crate, module, line or thread
     #[arg(long, value_name = "WHAT", value_parser = str::parse::<Grouping>)]
     by: Option<Grouping>,
-    /// For the folder of `flamelet collect`: also show the cost of all services, at this price of a core and hour
+    /// For the folder of `flamelet collect`: also show the cost of all services, given the price of one core-hour
     #[arg(long, value_name = "PER_CORE_HOUR", value_parser = usage::parse_price)]
     price: Option<f64>,
     #[command(flatten)]

@@ -25,12 +25,10 @@ pub struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    /// Returns what to read of a service.
     pub(super) fn query(&self, service: &'a str) -> Query<'a> {
         Query { select: self.select, ..Query::new(service, CPU, self.from, self.to) }
     }
 
-    /// Returns the names of the services.
     pub(super) fn services(&self, reader: &Reader) -> Result<Vec<String>> {
         match self.service {
             Some(service) => Ok(vec![service.to_owned()]),

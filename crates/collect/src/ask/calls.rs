@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::asked::Asked;
 use super::changes::changes;
-use super::diff::{Side, Wanted, compared};
+use super::diff::{DiffSide, Wanted, compared};
 use super::given::Given;
 use super::usage::{Usage, UsageBy, UsageOptions, usage};
 use super::{json, services};
@@ -24,18 +24,18 @@ const MOST_PARTS: usize = 2000;
 const MOST_ROWS: usize = 10_000;
 
 /// A call: `GET /api/NAME`.
-pub(crate) struct Call {
+pub(crate) struct ApiCall {
     /// The names of its parameters. Others are refused.
     pub(crate) parameters: &'static [&'static str],
     answer: fn(&Reader, &Given<'_>) -> Result<Vec<u8>>,
 }
 
-pub(crate) const SERVICES: Call =
-    Call { parameters: &["service", "select", "from", "to", "parts"], answer: call_services };
-pub(crate) const LABELS: Call = Call { parameters: &["service", "from", "to"], answer: call_labels };
-pub(crate) const TOP: Call =
-    Call { parameters: &["by", "service", "select", "from", "to", "price", "rows"], answer: call_top };
-pub(crate) const DIFF: Call = Call {
+pub(crate) const SERVICES: ApiCall =
+    ApiCall { parameters: &["service", "select", "from", "to", "parts"], answer: call_services };
+pub(crate) const LABELS: ApiCall = ApiCall { parameters: &["service", "from", "to"], answer: call_labels };
+pub(crate) const TOP: ApiCall =
+    ApiCall { parameters: &["by", "service", "select", "from", "to", "price", "rows"], answer: call_top };
+pub(crate) const DIFF: ApiCall = ApiCall {
     parameters: &[
         "service",
         "profile",
@@ -54,9 +54,9 @@ pub(crate) const DIFF: Call = Call {
     ],
     answer: call_diff,
 };
-pub(crate) const CHANGES: Call = Call { parameters: &["service", "from", "to"], answer: call_changes };
+pub(crate) const CHANGES: ApiCall = ApiCall { parameters: &["service", "from", "to"], answer: call_changes };
 
-impl Call {
+impl ApiCall {
     /// Answers with JSON. `price` is what a core costs in an hour, unless the parameters say it.
     pub(crate) fn answer(
         &self,
@@ -141,10 +141,10 @@ fn call_diff(reader: &Reader, given: &Given<'_>) -> Result<Vec<u8>> {
 }
 
 /// Returns the two sides of a comparison. If nothing distinguishes them, the base is right before the range.
-fn sides(given: &Given<'_>, from: i64, to: i64) -> Result<(Side, Side)> {
-    let side = |from: i64, to: i64, select: String| -> Result<Side> {
+fn sides(given: &Given<'_>, from: i64, to: i64) -> Result<(DiffSide, DiffSide)> {
+    let side = |from: i64, to: i64, select: String| -> Result<DiffSide> {
         let selector = flamelet_remote::selector::Selector::parse(&select)?;
-        Ok(Side { from, to, select, selector })
+        Ok(DiffSide { from, to, select, selector })
     };
     let select = given.text("select").unwrap_or_default();
     let base_select = given.text("base_select").unwrap_or(select);

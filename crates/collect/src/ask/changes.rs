@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::asked::{Asked, CPU};
 use super::compare::{Deploy, Side, WINDOWS, deploys};
 use super::versions::{Version, Versions};
-use crate::merge::{Merge, RowPlacement};
+use crate::block::merge::{Merge, RowPlacement};
 use crate::reader::Reader;
 
 /// Only the last versions of a service are compared.
@@ -109,7 +109,6 @@ struct SeenSpan {
 }
 
 impl SeenSpan {
-    /// Returns the window of a moment.
     fn window(&self, time: i64) -> u32 {
         let length = i128::from(self.last) - i128::from(self.first) + 1;
         let since = (i128::from(time) - i128::from(self.first)).clamp(0, length - 1);

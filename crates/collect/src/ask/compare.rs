@@ -11,11 +11,11 @@ use flamelet_report::diff::{Comparison, Diff, DiffRow, LEVEL, Run, RunCosts, dif
 use flamelet_report::{Owners, Report, ReportKind, ReportOptions};
 use serde::Serialize;
 
-use crate::merge::PART;
+use crate::block::merge::PART;
 
 /// The windows of a version.
 pub(crate) const WINDOWS: u32 = 12;
-/// Fewer windows say too little about how much they differ.
+/// With fewer windows, too little is known about how much they differ.
 const FEWEST_WINDOWS: usize = 3;
 /// Windows with less than this share of the usual CPU time are left out: a rollout begins with a few requests.
 const LEAST_OF_MEDIAN: f64 = 0.25;
@@ -23,7 +23,7 @@ const LEAST_OF_MEDIAN: f64 = 0.25;
 const MIN_SHARE: f64 = 0.01;
 /// A smaller growth is not worth mentioning.
 const MIN_GROWTH: f64 = 0.02;
-/// More functions of a deploy are not listed.
+/// How many functions of a deploy are listed at most.
 const MOST_ROWS: usize = 20;
 
 /// A deploy: two versions, one after the other.
@@ -258,7 +258,6 @@ fn add_places(rows: &mut [Slower], profile: &Profile, value: usize, side: &Side)
     }
 }
 
-/// Returns the part that a sample is in.
 fn part_of(profile: &Profile, sample: &Sample<'_>) -> Option<u32> {
     let labels = profile.labels(sample.labels);
     let label = labels.iter().find(|label| profile.string(label.key) == PART)?;

@@ -9,15 +9,14 @@ use serde::Serialize;
 use crate::query::Query;
 use crate::reader::Reader;
 
-/// What to compare.
 pub(super) struct Wanted<'a> {
     pub(super) service: &'a str,
     /// Pyroscope's name of the profile.
     pub(super) profile: &'a str,
     /// Which of its values, such as `cpu`; the usual one if it is empty.
     pub(super) value: &'a str,
-    pub(super) base: Side,
-    pub(super) new: Side,
+    pub(super) base: DiffSide,
+    pub(super) new: DiffSide,
     /// Whether both are scaled to the same total.
     pub(super) is_normalized: bool,
     /// The most functions to return.
@@ -27,7 +26,7 @@ pub(super) struct Wanted<'a> {
 }
 
 /// One side of a comparison.
-pub(super) struct Side {
+pub(super) struct DiffSide {
     /// From when, in nanoseconds since 1970.
     pub(super) from: i64,
     /// Until when.
@@ -85,7 +84,7 @@ pub(super) fn compared(reader: &Reader, wanted: &Wanted<'_>) -> Result<Compared>
 fn run(
     reader: &Reader,
     wanted: &Wanted<'_>,
-    side: &Side,
+    side: &DiffSide,
     notes: &mut Vec<String>,
 ) -> Result<(Run, SideShown)> {
     let query = Query {
@@ -95,7 +94,7 @@ fn run(
     let (profile, left_out) = reader.profile(&query, &Budget::new(wanted.limits))?;
     notes.extend(left_out);
     let nothing = || {
-        let Side { select, .. } = side;
+        let DiffSide { select, .. } = side;
         let what = format!("{} of {}{select}", wanted.profile, wanted.service);
         let (from, to) = (flamelet_profile::moment::format(side.from), shown_end(side.to));
         Error::not_found(format!("there is no profile {what} from {from} to {to}"))

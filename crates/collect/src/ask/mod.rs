@@ -1,4 +1,4 @@
-//! What people ask a fleet: what changed with a deploy, who uses how much, and what differs.
+//! What people ask about a fleet: what changed with a deploy, who uses how much, and what differs.
 
 mod asked;
 mod calls;
@@ -15,7 +15,7 @@ mod usage;
 mod versions;
 
 pub use asked::Asked;
-pub(crate) use calls::{CHANGES, Call, DIFF, LABELS, SERVICES, TOP, fleet_usage};
+pub(crate) use calls::{ApiCall, CHANGES, DIFF, LABELS, SERVICES, TOP, fleet_usage};
 pub use changes::{Changes, ServiceChanges, VersionSeen, changes};
 pub use compare::{Deploy, NewFunction, Slower};
 pub(crate) use given::Given;

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use flamelet_profile::{Budget, Error, Limits, Profile, Result, moment};
+use flamelet_profile::{Budget, Error, Limits, Profile, Result};
 use flamelet_remote::selector::Selector;
-use flamelet_view::{Course, LabelValues, Past, Taken};
+use flamelet_view::{Course, LabelValues, Past, Taken, range_name};
 
 use super::asked::CPU;
 use crate::query::Query;
@@ -79,8 +79,7 @@ impl Past for FleetPast {
         let all = Query::new(&service, &self.profile, nanos(from), nanos(to));
         let query = Query { select: Some(&selector), ..all };
         let (profile, notes) = self.reader.profile(&query, &Budget::new(self.limits))?;
-        let shown = |time: i64| moment::format(nanos(time / 1000 * 1000));
-        let name = format!("{service}{select}, {} to {}", shown(from), shown(to));
+        let name = format!("{service}{select}, {}", range_name(from, to));
         let mut profile = profile
             .ok_or_else(|| Error::not_found(format!("{name}: there is no {} profile", self.profile)))?;
         (self.add_names)(&mut profile);

@@ -31,7 +31,7 @@ pub(crate) struct ServiceCourse {
     pub(crate) service: String,
     /// Its CPU time in seconds.
     pub(crate) cpu_seconds: f64,
-    /// Its CPU time by the time from the first profile of any service to the end of the range.
+    /// Its CPU time divided by the time from the first profile of any service to the end of the range.
     pub(crate) cores: f64,
     /// The CPU time of equal parts of the range, in nanoseconds.
     pub(crate) values: Vec<i64>,

@@ -10,16 +10,10 @@ use flamelet_profile::{Line, Profile, ProfileBuilder};
 use flamelet_test_support::Random;
 
 use super::compare::{Deploy, Side, WINDOWS, deploys};
-use crate::merge::PART;
+use crate::block::merge::PART;
 
 const FUNCTIONS: usize = 60;
 const OBSERVATIONS: f64 = 400_000.0;
-
-fn normal(random: &mut Random) -> f64 {
-    let uniform = |random: &mut Random| (f64::from(random.bits()) + 0.5) / (f64::from(u32::MAX) + 1.0);
-    let radius = (-2.0 * uniform(random).ln()).sqrt();
-    radius * (2.0 * std::f64::consts::PI * uniform(random)).cos()
-}
 
 fn share(function: usize) -> f64 {
     let weight = |rank: usize| 1.0 / (rank as f64 + 1.5);
@@ -42,12 +36,12 @@ fn service(random: &mut Random, slow: usize, factor: f64) -> Profile {
     for part in 0..2 * WINDOWS {
         let label = builder.text_label(PART, &part.to_string());
         let labels = builder.labels(&[label]);
-        let all = OBSERVATIONS * (0.3 * normal(random)).exp() * (0.03 * normal(random)).exp();
+        let all = OBSERVATIONS * (0.3 * random.normal()).exp() * (0.03 * random.normal()).exp();
         for (at, &stack) in stacks.iter().enumerate() {
             let planted = if at == slow && part >= WINDOWS { factor } else { 1.0 };
-            let mean = all * share(at) * planted * (0.01 * normal(random)).exp();
+            let mean = all * share(at) * planted * (0.01 * random.normal()).exp();
             // For counts this large, Poisson's distribution is close to the normal one.
-            let count = (mean + mean.sqrt() * normal(random)).round().max(0.0) as i64;
+            let count = (mean + mean.sqrt() * random.normal()).round().max(0.0) as i64;
             builder.sample(stack, labels, &[count, count * 10_000_000]);
         }
     }

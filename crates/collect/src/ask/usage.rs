@@ -21,7 +21,7 @@ pub struct Usage {
     /// When the first profile begins, in nanoseconds since 1970.
     #[serde(serialize_with = "super::json::as_moment")]
     pub from: i64,
-    /// When the last one ends. Cores are CPU time by the time in between.
+    /// When the last one ends. Cores are CPU time divided by the time in between.
     #[serde(serialize_with = "super::json::as_moment")]
     pub to: i64,
     /// The cores of all services.
@@ -45,7 +45,7 @@ pub struct ServiceUsage {
     pub service: String,
     /// Its CPU time in seconds.
     pub cpu_seconds: f64,
-    /// Its CPU time by the time of the range.
+    /// Its CPU time divided by the length of the range.
     pub cores: f64,
     /// Its share of the fleet.
     pub share: f64,
@@ -66,7 +66,7 @@ pub struct GroupUsage {
     pub owner: &'static str,
     /// Its CPU time in seconds.
     pub cpu_seconds: f64,
-    /// Its CPU time by the time of the range.
+    /// Its CPU time divided by the length of the range.
     pub cores: f64,
     /// Its share of the fleet.
     pub share: f64,

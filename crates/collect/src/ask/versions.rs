@@ -9,7 +9,6 @@ const LABELS: [&str; 3] = ["service_git_ref", "version", "service_version"];
 /// Where a version comes from if no label names it.
 const BUILD_ID: &str = "build id";
 
-/// A version of a service.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Version {
     /// The label that names it, or `build id`.
@@ -49,17 +48,15 @@ fn by_build_id(tables: &BlockTables, by_label: &HashMap<u128, Version>) -> HashM
     if tables.series.iter().all(|(hash, _)| by_label.contains_key(hash)) {
         return HashMap::new();
     }
-    let programs: HashMap<u128, &str> = tables
-        .locations
-        .iter()
-        .filter(|(_, location)| is_of_program(location))
-        .map(|(hash, location)| (*hash, &*location.build_id))
-        .collect();
-    let stacks: HashMap<u128, &Vec<u128>> = tables.stacks.iter().map(|(hash, list)| (*hash, list)).collect();
+    let mut programs: HashMap<u128, Option<&str>> = HashMap::new();
+    let program_of = |hash: u128| {
+        let location = tables.location(hash).filter(|location| is_of_program(location));
+        location.map(|location| &*location.build_id)
+    };
     let mut frames: HashMap<(u128, i64), BTreeMap<&str, usize>> = HashMap::new();
     for row in tables.samples.iter().filter(|row| !by_label.contains_key(&row.series)) {
-        for location in stacks.get(&row.stack).into_iter().flat_map(|list| list.iter()) {
-            if let Some(&build_id) = programs.get(location) {
+        for &location in tables.stack(row.stack).into_iter().flatten() {
+            if let Some(build_id) = *programs.entry(location).or_insert_with(|| program_of(location)) {
                 *frames.entry((row.series, row.time)).or_default().entry(build_id).or_default() += 1;
             }
         }
@@ -87,7 +84,7 @@ mod tests {
 
     fn tables(labels: &[(&str, &str)], mappings: &[(&str, &str)]) -> BlockTables {
         let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let locations: Vec<(u128, CodeLocation)> = mappings
+        let locations: Vec<(u128, std::sync::Arc<CodeLocation>)> = mappings
             .iter()
             .zip(0u128..)
             .map(|((mapping, id), at)| {
@@ -96,7 +93,7 @@ mod tests {
                     mapping: (*mapping).to_owned(),
                     ..CodeLocation::default()
                 };
-                (at, location)
+                (at, location.into())
             })
             .collect();
         BlockTables {
@@ -104,6 +101,7 @@ mod tests {
             stacks: vec![(1, locations.iter().map(|(hash, _)| *hash).collect())],
             locations,
             samples: vec![SampleRow { series: 7, time: 5, stack: 1, value: 1, ..SampleRow::default() }],
+            shared: Vec::new(),
         }
     }
 

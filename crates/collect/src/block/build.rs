@@ -1,43 +1,42 @@
 //! From profiles to the tables of a block.
 
-use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use flamelet_profile::budget::hash_entry;
-use flamelet_profile::{Budget, Label, LabelSetId, Location, Profile, Result, StackId};
-use flamelet_store::ContentHash;
+use flamelet_profile::{Budget, LabelSetId, Profile, Result, StackId};
 use rustc_hash::FxBuildHasher;
 
+use super::part::{CodeStack, Part, RowIds, stack_hash};
 use super::tables::{BlockFrame, BlockTables, CodeLocation, SampleRow};
 use crate::entry;
-use crate::series::{SPAN, Series, TRACE, with_sample_labels, without_colons};
+use crate::series::Series;
 
 type ByHash<T> = HashMap<u128, T, FxBuildHasher>;
 
+/// Stacks that are kept outside of blocks, each with the number of where it is.
+pub(crate) type SharedStacks = ByHash<u32>;
+
 /// Collects profiles of one service and hour.
-pub(crate) struct BlockBuilder {
+pub(crate) struct BlockBuilder<'s> {
+    shared: Option<&'s SharedStacks>,
+    /// The numbers of those that it refers to.
+    used: BTreeSet<u32>,
     series: ByHash<Series>,
     stacks: ByHash<Vec<u128>>,
-    locations: ByHash<CodeLocation>,
+    locations: ByHash<Arc<CodeLocation>>,
     samples: Vec<SampleRow>,
     /// The ids of traces and spans.
     ids: HashSet<Arc<str>, FxBuildHasher>,
     budget: Budget,
 }
 
-/// What the samples with one set of labels become.
-struct LabelledSeries {
-    /// For each value.
-    series: Vec<u128>,
-    trace: Option<Arc<str>>,
-    span: Option<Arc<str>>,
-}
-
-impl BlockBuilder {
+impl<'s> BlockBuilder<'s> {
     /// Charges what it keeps to `budget`.
     pub(crate) fn new(budget: &Budget) -> Self {
         Self {
+            shared: None,
+            used: BTreeSet::new(),
             series: ByHash::default(),
             stacks: ByHash::default(),
             locations: ByHash::default(),
@@ -47,36 +46,33 @@ impl BlockBuilder {
         }
     }
 
-    /// Adds an accepted profile.
-    pub(crate) fn add(&mut self, entry: &entry::AcceptedProfile, profile: &Profile) -> Result<()> {
-        let locations: Vec<u128> = profile
-            .locations()
-            .iter()
-            .map(|location| self.location(profile, location))
-            .collect::<Result<_>>()?;
-        let mut stacks: HashMap<_, u128, FxBuildHasher> = HashMap::default();
-        let mut labels: HashMap<_, LabelledSeries, FxBuildHasher> = HashMap::default();
-        for sample in profile.samples() {
-            let stack = match stacks.get(&sample.stack) {
-                Some(&known) => known,
-                None => {
-                    let list = profile.stack(sample.stack).iter().map(|id| locations[id.index()]).collect();
-                    *stacks.entry(sample.stack).or_insert(self.stack(list)?)
-                }
-            };
-            let labelled = match labels.entry(sample.labels) {
-                Entry::Occupied(known) => known.into_mut(),
-                Entry::Vacant(new) => {
-                    new.insert(self.labelled(entry, profile, profile.labels(sample.labels))?)
-                }
-            };
-            for (&series, &value) in
-                labelled.series.iter().zip(sample.values).filter(|(_, value)| **value != 0)
-            {
-                let (trace, span) = (labelled.trace.clone(), labelled.span.clone());
-                let (time, duration, profile) = (entry.time, entry.duration, entry.id);
-                self.row(SampleRow { series, time, duration, profile, stack, value, trace, span })?;
-            }
+    /// Leaves out stacks that are kept elsewhere.
+    pub(crate) fn without(self, shared: Option<&'s SharedStacks>) -> Self {
+        Self { shared, ..self }
+    }
+
+    /// Returns the numbers of where the stacks are that were left out.
+    pub(crate) fn used(&self) -> impl Iterator<Item = usize> {
+        self.used.iter().map(|number| *number as usize)
+    }
+
+    /// Adds the rows of the profile with this hash.
+    pub(crate) fn add(&mut self, part: &Part, profile: u128) -> Result<()> {
+        for (hash, series) in &part.series {
+            self.keep_series(*hash, || Series::clone(series))?;
+        }
+        for stack in &part.stacks {
+            self.keep_code(stack)?;
+        }
+        let mut ids: Vec<RowIds> = Vec::new();
+        for (trace, span) in &part.ids {
+            ids.push((self.id(trace.as_deref())?, self.id(span.as_deref())?));
+        }
+        for row in &part.rows {
+            let (time, duration) = part.times[row.time as usize];
+            let (trace, span) = ids[row.ids as usize].clone();
+            let (series, stack) = (part.series[row.series as usize].0, part.stacks[row.stack as usize].hash);
+            self.row(SampleRow { series, time, duration, profile, stack, value: row.value, trace, span })?;
         }
         Ok(())
     }
@@ -106,6 +102,7 @@ impl BlockBuilder {
             stacks: self.stacks.into_iter().collect(),
             locations: self.locations.into_iter().collect(),
             samples: self.samples,
+            shared: Vec::new(),
         };
         tables.series.sort_unstable_by_key(|(hash, _)| *hash);
         tables.stacks.sort_unstable_by_key(|(hash, _)| *hash);
@@ -125,38 +122,6 @@ impl BlockBuilder {
         self.budget.charge(ROW)?;
         self.samples.push(row);
         Ok(())
-    }
-
-    fn labelled(
-        &mut self,
-        entry: &entry::AcceptedProfile,
-        profile: &Profile,
-        own: &[Label],
-    ) -> Result<LabelledSeries> {
-        let labels = with_sample_labels(&entry.labels, profile, own);
-        let text = |name: &str| {
-            let label = own.iter().find(|label| label.is_text() && profile.string(label.key) == name)?;
-            Some(profile.string(label.text))
-        };
-        let (trace, span) = (self.id(text(TRACE))?, self.id(text(SPAN))?);
-        let period = profile.header.period_type.unwrap_or_default();
-        let mut series = Vec::new();
-        for value in profile.sample_types() {
-            let one = Series {
-                service: entry.service.clone(),
-                name: entry.name.clone(),
-                kind: without_colons(profile.string(value.kind)),
-                unit: without_colons(profile.string(value.unit)),
-                period_kind: without_colons(profile.string(period.kind)),
-                period_unit: without_colons(profile.string(period.unit)),
-                period: profile.header.period,
-                labels: labels.clone(),
-            };
-            let hash = one.hash();
-            self.keep_series(hash, || one)?;
-            series.push(hash);
-        }
-        Ok(LabelledSeries { series, trace, span })
     }
 
     /// Returns an id that rows share.
@@ -181,26 +146,34 @@ impl BlockBuilder {
         Ok(())
     }
 
-    /// Keeps a stack, leaf first, and returns its hash.
-    fn stack(&mut self, list: Vec<u128>) -> Result<u128> {
+    /// Keeps a stack, leaf first.
+    fn stack(&mut self, list: Vec<u128>) -> Result<()> {
         self.budget.work(list.len() + 1)?;
-        let callers = list.iter().rev();
-        let hash = callers.fold(ContentHash::EMPTY, |stack, frame| stack.calling(ContentHash(*frame))).0;
+        let hash = stack_hash(list.iter().rev().copied());
         if !self.stacks.contains_key(&hash) {
             self.budget.charge(stack_cost(list.len()))?;
             self.stacks.insert(hash, list);
         }
-        Ok(hash)
+        Ok(())
     }
 
-    fn location(&mut self, profile: &Profile, location: &Location) -> Result<u128> {
-        let location = described(profile, location);
-        let hash = location.hash();
-        self.keep_location(hash, || location)?;
-        Ok(hash)
+    fn keep_code(&mut self, stack: &CodeStack) -> Result<()> {
+        if self.stacks.contains_key(&stack.hash) {
+            return Ok(());
+        }
+        if let Some(&number) = self.shared.and_then(|shared| shared.get(&stack.hash)) {
+            self.used.insert(number);
+            return Ok(());
+        }
+        self.budget.charge(stack_cost(stack.locations.len()))?;
+        for (hash, location) in &stack.locations {
+            self.keep_location(*hash, || location.clone())?;
+        }
+        self.stacks.insert(stack.hash, stack.locations.iter().map(|(hash, _)| *hash).collect());
+        Ok(())
     }
 
-    fn keep_location(&mut self, hash: u128, location: impl FnOnce() -> CodeLocation) -> Result<()> {
+    fn keep_location(&mut self, hash: u128, location: impl FnOnce() -> Arc<CodeLocation>) -> Result<()> {
         if self.locations.contains_key(&hash) {
             return Ok(());
         }
@@ -222,9 +195,7 @@ fn id_cost(length: usize) -> usize {
 }
 
 fn series_cost(series: &Series) -> usize {
-    let Series { service, name, kind, unit, period_kind, period_unit, period: _, labels } = series;
-    let own: usize = [service, name, kind, unit, period_kind, period_unit].map(String::len).iter().sum();
-    hash_entry(size_of::<(u128, Series)>()) + own + labels_cost(labels) + 256
+    hash_entry(size_of::<(u128, Series)>()) + series.memory()
 }
 
 fn labels_cost(labels: &[(String, String)]) -> usize {
@@ -286,39 +257,4 @@ pub(crate) fn cost(entry: &entry::AcceptedProfile, profile: &Profile) -> Cost {
     }
     cost.memory += cost.texts;
     cost
-}
-
-/// Returns what is known about a location. An address outside any file means something in one process only, so it is
-/// left out where there is a name.
-fn described(profile: &Profile, location: &Location) -> CodeLocation {
-    let text = |id| profile.string(id).to_owned();
-    let lines = profile
-        .lines_of(location)
-        .iter()
-        .filter_map(|line| Some((profile.function(line.function?), line.line)));
-    let frames: Vec<BlockFrame> = lines
-        .map(|(function, line)| BlockFrame {
-            function: text(function.name),
-            system_name: text(function.system_name),
-            file: text(function.filename),
-            line,
-        })
-        .collect();
-    let mapping = location.mapping.map(|id| profile.mapping(id));
-    let inside = mapping.filter(|mapping| (mapping.start..mapping.limit).contains(&location.address));
-    match inside {
-        Some(mapping) => CodeLocation {
-            build_id: text(mapping.build_id),
-            mapping: text(mapping.filename),
-            offset: (location.address - mapping.start).wrapping_add(mapping.offset),
-            frames,
-        },
-        None => {
-            let offset = if frames.is_empty() { location.address } else { 0 };
-            let named = mapping.filter(|_| !frames.is_empty());
-            let (build_id, file) =
-                named.map_or_else(Default::default, |of| (text(of.build_id), text(of.filename)));
-            CodeLocation { build_id, mapping: file, offset, frames }
-        }
-    }
 }

@@ -16,7 +16,6 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
-use parquet::schema::types::Type;
 use rustc_hash::FxBuildHasher;
 
 use super::damaged::damaged;
@@ -28,7 +27,6 @@ const DECODED: usize = 64;
 /// What a text takes in memory without its bytes.
 const TEXT: usize = 16;
 
-/// The values of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Values {
     Hash(Vec<u128>),
@@ -138,7 +136,6 @@ impl Column {
         }
     }
 
-    /// Returns the lengths of the lists.
     pub(crate) fn list_lengths(&self) -> Vec<usize> {
         let mut lengths: Vec<usize> = Vec::new();
         for (&definition, &repetition) in self.definition.iter().zip(&self.repetition) {
@@ -153,7 +150,6 @@ impl Column {
     }
 }
 
-/// Returns the next column.
 pub(crate) fn next(columns: &mut impl Iterator<Item = Column>) -> Result<Column> {
     columns.next().ok_or_else(|| damaged("a column is missing"))
 }
@@ -197,7 +193,6 @@ impl Writer {
         Ok(Self { file: file.map_err(|error| unwritten(&error))? })
     }
 
-    /// Writes a group of rows.
     pub(crate) fn group(&mut self, columns: &[Column]) -> Result<()> {
         self.write_group(columns).map_err(|error| unwritten(&error))
     }
@@ -273,7 +268,7 @@ impl File {
         let bytes = Bytes::from(bytes);
         let expected = parse_message_type(schema).map_err(|error| unreadable(&error))?;
         let reader = SerializedFileReader::new(bytes.clone()).map_err(|error| unreadable(&error))?;
-        if !is_same(reader.metadata().file_metadata().schema(), &expected) {
+        if *reader.metadata().file_metadata().schema() != expected {
             return Err(damaged("the file has other columns than a block of this version"));
         }
         Ok(Self { bytes, reader })
@@ -424,11 +419,6 @@ impl Column {
         self.repetition.extend(more.repetition);
         Ok(())
     }
-}
-
-/// Returns whether two schemas have the same columns.
-fn is_same(one: &Type, other: &Type) -> bool {
-    one.name() == other.name() && format!("{one:?}") == format!("{other:?}")
 }
 
 fn unreadable(error: &ParquetError) -> Error {

@@ -33,7 +33,7 @@ pub(super) fn check_footer(bytes: &[u8]) -> Result<()> {
 /// the largest of them.
 pub(super) fn check(file: &[u8], chunk: &ColumnChunkMetaData, loan: &mut Loan) -> Result<()> {
     if !matches!(chunk.compression(), Compression::SNAPPY | Compression::UNCOMPRESSED) {
-        return Err(damaged("it has another compression than snappy"));
+        return Err(damaged("its compression is not snappy"));
     }
     let start = chunk.dictionary_page_offset().unwrap_or_else(|| chunk.data_page_offset());
     let end = start.saturating_add(chunk.compressed_size());

@@ -74,7 +74,6 @@ struct Making {
 
 type Key = (u128, Option<Arc<str>>, Option<Arc<str>>);
 
-/// The sums of one series.
 struct SeriesSum {
     series: u128,
     is_gauge: bool,

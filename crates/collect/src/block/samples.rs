@@ -254,8 +254,11 @@ mod tests {
         files[0] =
             columns::write(&SAMPLES.replace(PROFILE, ""), &columns[..columns.len() - 1]).expect("written");
         let budget = Budget::new(Limits::SERVICE);
-        assert!(Block::open(files.clone(), true, &budget).is_err(), "the manifest says which format it is");
-        let mut block = Block::open(files, false, &budget).expect("opened");
+        assert!(
+            Block::open(files.clone(), true, Vec::new(), &budget).is_err(),
+            "the manifest says which format it is"
+        );
+        let mut block = Block::open(files, false, Vec::new(), &budget).expect("opened");
         let mut loan = budget.lend(0).expect("room");
         let mut read = block.next(10, &|_, _| true, &budget, &mut loan).expect("read");
         assert!(read.iter().all(|row| row.profile == 0));
@@ -271,7 +274,7 @@ mod tests {
         let limits = Limits::of_memory(32 << 20);
         let read = |forgets: bool| -> Result<usize> {
             let budget = Budget::new(limits);
-            let mut block = Block::open(files.clone(), true, &budget)?;
+            let mut block = Block::open(files.clone(), true, Vec::new(), &budget)?;
             let (mut loan, mut count) = (budget.lend(0)?, 0);
             loop {
                 let rows = block.next(32_768, &|_, _| true, &budget, &mut loan)?.len();
@@ -298,7 +301,7 @@ mod tests {
             seen.borrow_mut().push((series, times));
             series.0 == 2
         };
-        let mut block = Block::open(files, true, &budget).expect("opened");
+        let mut block = Block::open(files, true, Vec::new(), &budget).expect("opened");
         let rows = block.next(usize::MAX, &wants, &budget, &mut budget.lend(0).expect("room")).expect("read");
         assert!(rows.iter().all(|row| row.series == 2), "{:?}", rows.first());
         let last = |group: usize| ((group + 1) * GROUP - 1) as i64 * MICROSECOND;

@@ -1,6 +1,7 @@
 //! A block that is read: its samples a number of rows at a time, so that a block of any size takes little memory.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use flamelet_profile::budget::{Loan, hash_entry};
 use flamelet_profile::{Budget, Result};
@@ -8,7 +9,7 @@ use rustc_hash::FxBuildHasher;
 
 use super::files::{misfit, read_tables};
 use super::samples::BlockSampleReader;
-use super::tables::{BlockTables, SampleRow};
+use super::tables::{BlockTables, SampleRow, SharedCode};
 
 /// Rows of one series and moment are kept together up to this number.
 const TOGETHER: usize = 65_536;
@@ -24,28 +25,38 @@ pub(crate) struct Block {
     /// What rows may refer to.
     series: HashSet<u128, FxBuildHasher>,
     stacks: HashSet<u128, FxBuildHasher>,
+    shared: Vec<Arc<SharedCode>>,
     samples: BlockSampleReader,
     /// Rows that come with the next ones.
     rest: Vec<SampleRow>,
     rest_loan: Loan,
     is_over: bool,
     _loan: Loan,
+    _unkept: Loan,
 }
 
 impl Block {
     /// Opens a block, given its files in the order of [`super::NAMES`]; those of the first format have no profiles.
-    pub(crate) fn open(files: [Vec<u8>; 4], has_profiles: bool, budget: &Budget) -> Result<Self> {
+    /// `shared` has code that is not in these files.
+    pub(crate) fn open(
+        files: [Vec<u8>; 4],
+        has_profiles: bool,
+        shared: Vec<Arc<SharedCode>>,
+        budget: &Budget,
+    ) -> Result<Self> {
         let mut loan = budget.lend(files[0].len())?;
         let [samples, stacks, locations, series] = files;
         // These are freed when they are decoded.
         let packed = budget.lend(stacks.len() + locations.len() + series.len())?;
         let mut tables_loan = budget.lend(0)?;
-        let tables = read_tables([stacks, locations, series], budget, &mut tables_loan)?;
+        let mut tables = read_tables([stacks, locations, series], budget, &mut tables_loan)?;
+        tables.shared.clone_from(&shared);
         drop(packed);
         loan.add((tables.stacks.len() + tables.series.len()) * hash_entry(size_of::<u128>()))?;
         Ok(Self {
             series: tables.series.iter().map(|(hash, _)| *hash).collect(),
             stacks: tables.stacks.iter().map(|(hash, _)| *hash).collect(),
+            shared,
             tables,
             tables_loan,
             samples: BlockSampleReader::open(samples, has_profiles)?,
@@ -53,7 +64,13 @@ impl Block {
             rest_loan: budget.lend(0)?,
             is_over: false,
             _loan: loan,
+            _unkept: budget.lend(0)?,
         })
+    }
+
+    /// Keeps a loan as long as the block: for shared code that nobody else has in memory.
+    pub(crate) fn with_loan(self, loan: Loan) -> Self {
+        Self { _unkept: loan, ..self }
     }
 
     /// Takes the tables out, with what is charged for them.
@@ -96,8 +113,10 @@ impl Block {
 
     /// Refuses rows that refer to rows that are not there.
     fn check(&self, rows: &[SampleRow]) -> Result<()> {
-        let is_whole =
-            rows.iter().all(|row| self.series.contains(&row.series) && self.stacks.contains(&row.stack));
+        let has_stack = |hash: u128| {
+            self.stacks.contains(&hash) || self.shared.iter().any(|code| code.stack(hash).is_some())
+        };
+        let is_whole = rows.iter().all(|row| self.series.contains(&row.series) && has_stack(row.stack));
         if is_whole { Ok(()) } else { Err(misfit()) }
     }
 }

@@ -1,13 +1,12 @@
 //! `authorization`, `basic_auth` and `tls_config`: how servers are asked.
 
-use crate::client::{Authorization, Client, Secret};
 use crate::outside::Tls;
+use crate::scraper::client::{Authorization, Client, Secret};
 use crate::yaml::{Read, YamlNode, entries, flag, text};
 
 /// The keys that [`read`] knows.
 pub(super) const KEYS: [&str; 3] = ["authorization", "basic_auth", "tls_config"];
 
-/// Reads the value of one of [`KEYS`] into a client.
 pub(super) fn read(key: &str, value: &YamlNode, client: &mut Client) -> Read<()> {
     if key == "tls_config" {
         client.tls = tls(value)?;
@@ -72,7 +71,7 @@ fn tls(node: &YamlNode) -> Read<Tls> {
             "insecure_skip_verify" => tls.insecure_skip_verify = flag(value)?,
             _ => {
                 return Err(
-                    value.mistake("server_name is not supported; ask by a name that the certificate has")
+                    value.mistake("server_name is not supported; use a host name that is in the certificate")
                 );
             }
         }

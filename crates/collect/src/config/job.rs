@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use super::relabel::rule;
 use super::{client, sources};
-use crate::client::Client;
-use crate::discover::target_group;
-use crate::job::ScrapeJob;
-use crate::labels::{self, ADDRESS, LabelSet, PARAM, PATH_PREFIX, SCHEME, get, set};
+use crate::scraper::client::Client;
+use crate::scraper::discover::target_group;
+use crate::scraper::job::ScrapeJob;
+use crate::scraper::labels::{self, ADDRESS, LabelSet, PARAM, PATH_PREFIX, SCHEME, get, set};
+use crate::scraper::url::is_path;
 use crate::series::check_service;
-use crate::url::is_path;
 use crate::yaml::{Read, YamlNode, duration, entries, list, map, text};
 
 const INTERVAL: Duration = Duration::from_secs(10);

@@ -1,4 +1,4 @@
-//! The configuration of a collector: YAML, with Prometheus' names where Prometheus has the thing.
+//! The configuration of a collector: YAML, with Prometheus' names where Prometheus has the same setting.
 //!
 //! Every mistake is one line that begins with its place in the file: `collect.yaml:12:5: unknown key "intervall"`.
 
@@ -12,8 +12,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::caps::Caps;
-use crate::job::ScrapeJob;
 use crate::keep::Keep;
+use crate::scraper::job::ScrapeJob;
 use crate::yaml;
 
 /// What a configuration file says. `None` where it says nothing.
@@ -24,7 +24,9 @@ pub struct Config {
     /// `store`: the folder.
     pub store: Option<PathBuf>,
     /// `token_file`: a file with one token a line.
-    pub token_file: Option<PathBuf>,
+    pub token_file: Option<PlacedFile>,
+    /// `tls_server_config`: the certificate that the collector shows.
+    pub tls: Option<CertificateFiles>,
     /// `tenants`: without tokens, requests say by `X-Scope-OrgID` which tenant they belong to.
     pub tenants: bool,
     /// `flush`: how long after it was accepted a profile becomes part of a block, at most.
@@ -39,10 +41,32 @@ pub struct Config {
     pub watch: Option<Duration>,
     /// `price`: what a core costs in an hour.
     pub price: Option<f64>,
+    /// `debuginfod_urls`: servers that are asked for symbols.
+    pub debuginfod: Option<Vec<String>>,
     /// `limits`: what is accepted.
     pub limits: Caps,
     /// `scrape_configs`: the services to take profiles of.
     pub jobs: Vec<ScrapeJob>,
+}
+
+/// A file that the configuration names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PlacedFile {
+    /// The file.
+    pub path: PathBuf,
+    /// The line and the column that name it.
+    pub place: (usize, usize),
+}
+
+/// The files of a certificate.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CertificateFiles {
+    /// `cert_file`: the certificate, with those that lead to an authority.
+    pub cert_file: PathBuf,
+    /// `key_file`: its key.
+    pub key_file: PathBuf,
+    /// The line and the column of the configuration that name them.
+    pub place: (usize, usize),
 }
 
 impl Config {
@@ -61,12 +85,16 @@ mod tests {
 listen: 127.0.0.1:4040
 store: "/var/lib/flamelet"
 token_file: '/etc/flamelet/tokens'   # one a line
+tls_server_config:
+  cert_file: c.pem
+  key_file: k.pem
 tenants: true
 flush: 1m
 keep: 14d
 max_bytes: 20GiB
 watch: 1h
 price: 0.03
+debuginfod_urls: [https://debuginfod.example/, http://h:8002]
 limits:
   body: 8MiB
   series: 100
@@ -91,6 +119,8 @@ scrape_configs:
         let config = Config::parse("c.yaml", EXAMPLE).expect("read");
         assert_eq!(config.listen.as_deref(), Some("127.0.0.1:4040"));
         assert_eq!(config.store, Some("/var/lib/flamelet".into()));
+        let (cert_file, key_file) = ("c.pem".into(), "k.pem".into());
+        assert_eq!(config.tls, Some(CertificateFiles { cert_file, key_file, place: (6, 3) }));
         assert!(config.tenants);
         assert_eq!(
             (config.flush, config.keep),
@@ -101,6 +131,8 @@ scrape_configs:
             (Some(20 << 30), 8 << 20, 100)
         );
         assert_eq!((config.watch, config.price), (Some(Duration::from_secs(3600)), Some(0.03)));
+        let servers = ["https://debuginfod.example/", "http://h:8002"].map(str::to_owned);
+        assert_eq!(config.debuginfod, Some(servers.to_vec()));
         assert_eq!(config.limits.labels, Caps::default().labels);
         let targets: Vec<(&str, &str, u64)> = config
             .jobs
@@ -194,7 +226,7 @@ scrape_configs:
         let config = Config::parse("c.yaml", text).expect("read");
         let job = &config.jobs[0];
         assert_eq!((job.sources(), job.named_targets(), job.rules.len()), (4, 0, 2));
-        let mut target = crate::labels::of_target("h:1");
+        let mut target = crate::scraper::labels::of_target("h:1");
         for (name, value) in [("port", "9000"), ("app", "shop")] {
             target.insert(format!("__meta_kubernetes_pod_label_{name}"), value.to_owned());
         }
@@ -286,15 +318,15 @@ scrape_configs:
             ),
             ("relabel_configs:\n      - regex: '('", "4:16: not a regular expression: error: unclosed group"),
             ("relabel_configs:\n      - source_labels: [a]", "4:9: the action replace needs target_label"),
-            ("relabel_configs:\n      - target_label: -a", "4:23: \"-a\" is not a label to write to"),
+            ("relabel_configs:\n      - target_label: -a", "4:23: \"-a\" is not a label that can be written"),
             ("relabel_configs:\n      - source_labels: [a-b]", "4:25: \"a-b\" is not a label"),
             (
                 "relabel_configs:\n      - action: lowercase\n        target_label: ${1}",
-                "5:23: \"${1}\" is not a label to write to",
+                "5:23: \"${1}\" is not a label that can be written",
             ),
             (
                 "relabel_configs:\n      - action: labelmap\n        replacement: a-b",
-                "5:22: \"a-b\" is not a label to write to",
+                "5:22: \"a-b\" is not a label that can be written",
             ),
             (
                 "relabel_configs:\n      - action: labeldrop\n        source_labels: [a]",
@@ -322,8 +354,26 @@ scrape_configs:
             ("listen:\n\t- a", "2:1: a tab; YAML indents with spaces"),
             ("intervall: 3s", "1:1: unknown key \"intervall\"; known are listen, store, token_file"),
             ("listen: a\nlisten: b", "2:1: duplicate key \"listen\""),
+            ("tls_server_config:\n  cert_file: a", "2:3: key_file is missing"),
+            ("tls_server_config:\n  key_file: a", "2:3: cert_file is missing"),
+            ("tls_server_config: a.pem", "1:20: expected keys with values, found a text"),
+            (
+                "tls_server_config:\n  ca_file: a",
+                "2:3: unknown key \"ca_file\"; known are cert_file, key_file",
+            ),
+            ("listen: 4040", "1:9: \"4040\" is not an address and a port; write it as 127.0.0.1:4040"),
+            ("listen: ::1:4040", "1:9: \"::1:4040\" is not an address and a port"),
+            ("listen: h:99999", "1:9: \"h:99999\" is not an address and a port"),
+            ("limits:\n  profile: 16MiB", "2:12: this can be 15MiB at most"),
+            ("limits:\n  samples: 65537", "2:12: this can be 65536 at most"),
+            (
+                "scrape_configs:\n  - job_name: a\n    static_configs: []\n  - job_name: a\n    static_configs: []",
+                "4:15: another job is also called \"a\"",
+            ),
             ("flush: soon", "1:8: \"soon\" is not a length of time; write it as 30s, 5m or 7d"),
-            ("tenants: maybe", "1:10: \"maybe\" is not true or false"),
+            ("tenants: maybe", "1:10: \"maybe\" is neither true nor false"),
+            ("debuginfod_urls: https://h", "1:18: expected a list, found a text"),
+            ("debuginfod_urls: [ftp://h]", "1:19: this is not a URL"),
             ("flush: [1s]", "1:8: expected a text, found a list"),
             ("price: -1", "1:8: \"-1\" is not a price; write it as 0.03"),
             ("max_bytes: much", "1:12: \"much\" is not a size; write it as 512MiB or 20GiB"),
@@ -347,7 +397,7 @@ scrape_configs:
             ("a", "1:1: expected \"key: value\" or \"- item\""),
             ("listen: a\n  store: b", "2:3: the indentation does not fit the lines above"),
             ("limits:\n    body: 1MiB\n  series: 2", "3:3: the indentation does not fit the lines above"),
-            ("store: [a, b", "1:8: the list has no closing bracket"),
+            ("store: [a, b", "1:8: the list has no closing bracket on this line"),
             ("listen: a\n- b", "2:1: a list item among keys"),
             ("listen:", "1:1: \"listen\" has no value"),
         ] {

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
-use super::Config;
 use super::job::job;
+use super::sources::server_url;
+use super::{CertificateFiles, Config, PlacedFile};
 use crate::caps::Caps;
 use crate::keep::Keep;
-use crate::yaml::{Read, YamlNode, YamlValue, count, duration, entries, list, size, text};
+use crate::scraper::job::ScrapeJob;
+use crate::scraper::labels::is_address;
+use crate::yaml::{Read, YamlNode, YamlValue, count, duration, entries, flag, list, map, size, text};
 
 pub(super) fn config(node: &YamlNode) -> Read<Config> {
     let mut config = Config::default();
@@ -14,39 +17,80 @@ pub(super) fn config(node: &YamlNode) -> Read<Config> {
         "listen",
         "store",
         "token_file",
+        "tls_server_config",
         "tenants",
         "flush",
         "keep",
         "max_bytes",
         "watch",
         "price",
+        "debuginfod_urls",
         "limits",
         "scrape_configs",
     ];
     for (key, value) in entries(node, &keys)? {
         match key {
-            "listen" => config.listen = Some(text(value)?.to_owned()),
+            "listen" => config.listen = Some(listen(value)?.to_owned()),
             "store" => config.store = Some(text(value)?.into()),
-            "token_file" => config.token_file = Some(text(value)?.into()),
+            "token_file" => {
+                config.token_file = Some(PlacedFile { path: text(value)?.into(), place: value.place() });
+            }
+            "tls_server_config" => config.tls = Some(certificate(value)?),
             "tenants" => config.tenants = flag(value)?,
             "flush" => config.flush = Some(duration(value)?),
             "keep" => (config.keep, config.keep_of) = keep(value)?,
             "max_bytes" => config.max_bytes = Some(size(value)?),
             "watch" => config.watch = Some(duration(value)?),
             "price" => config.price = Some(price(value)?),
+            "debuginfod_urls" => {
+                let urls = list(value)?.iter().map(|url| server_url(url).map(str::to_owned));
+                config.debuginfod = Some(urls.collect::<Read<Vec<_>>>()?);
+            }
             "limits" => config.limits = limits(value)?,
-            _ => config.jobs = list(value)?.iter().map(job).collect::<Read<Vec<_>>>()?,
+            _ => config.jobs = jobs(value)?,
         }
     }
     Ok(config)
 }
 
-fn flag(node: &YamlNode) -> Read<bool> {
-    match text(node)? {
-        "true" => Ok(true),
-        "false" => Ok(false),
-        other => Err(node.mistake(format!("{other:?} is not true or false"))),
+/// Reads where to listen; the port may be 0 for a free one.
+fn listen(node: &YamlNode) -> Read<&str> {
+    let given = text(node)?;
+    let is_good = given.rsplit_once(':').is_some_and(|(host, port)| {
+        let has_no_port = !host.contains(':') || host.ends_with(']');
+        is_address(host) && has_no_port && port.parse::<u16>().is_ok()
+    });
+    if is_good {
+        return Ok(given);
     }
+    Err(node.mistake(format!("{given:?} is not an address and a port; write it as 127.0.0.1:4040")))
+}
+
+fn jobs(node: &YamlNode) -> Read<Vec<ScrapeJob>> {
+    let mut jobs: Vec<ScrapeJob> = Vec::new();
+    for item in list(node)? {
+        let new = job(item)?;
+        if jobs.iter().any(|known| known.name == new.name) {
+            let name = map(item)?.iter().find(|(key, _)| text(key) == Ok("job_name"));
+            let place = name.map_or(item, |(_, value)| value);
+            return Err(place.mistake(format!("another job is also called {:?}", new.name)));
+        }
+        jobs.push(new);
+    }
+    Ok(jobs)
+}
+
+fn certificate(node: &YamlNode) -> Read<CertificateFiles> {
+    let (mut cert_file, mut key_file) = (None, None);
+    for (key, value) in entries(node, &["cert_file", "key_file"])? {
+        let file = if key == "cert_file" { &mut cert_file } else { &mut key_file };
+        *file = Some(text(value)?.into());
+    }
+    Ok(CertificateFiles {
+        cert_file: cert_file.ok_or_else(|| node.mistake("cert_file is missing"))?,
+        key_file: key_file.ok_or_else(|| node.mistake("key_file is missing"))?,
+        place: node.place(),
+    })
 }
 
 /// Reads what a core costs in an hour.
@@ -99,9 +143,9 @@ fn limits(node: &YamlNode) -> Read<Caps> {
         match key {
             "body" => caps.body = bytes(value)?,
             // A record of the log has room for 16 MiB.
-            "profile" => caps.profile = bytes(value)?.min(Caps::default().profile),
+            "profile" => caps.profile = at_most(value, bytes(value)?, Caps::default().profile, "15MiB")?,
             // A block of more may take too much memory.
-            "samples" => caps.samples = count(value)?.min(Caps::default().samples),
+            "samples" => caps.samples = at_most(value, count(value)?, Caps::default().samples, "65536")?,
             "labels" => caps.labels = count(value)?,
             "label_name" => caps.label_name = count(value)?,
             "label_value" => caps.label_value = count(value)?,
@@ -111,6 +155,10 @@ fn limits(node: &YamlNode) -> Read<Caps> {
         }
     }
     Ok(caps)
+}
+
+fn at_most(node: &YamlNode, given: usize, most: usize, shown: &str) -> Read<usize> {
+    if given <= most { Ok(given) } else { Err(node.mistake(format!("this can be {shown} at most"))) }
 }
 
 fn bytes(node: &YamlNode) -> Read<usize> {

@@ -1,14 +1,14 @@
 //! `relabel_configs`, with Prometheus' rules for which keys belong to which action.
 
-use crate::labels::is_name;
-use crate::relabel::{ACTIONS, Action, Pattern, Rule, is_target};
+use crate::scraper::labels::is_name;
+use crate::scraper::relabel::{ACTIONS, Action, Pattern, RelabelRule, is_target};
 use crate::yaml::{Read, YamlNode, count, entries, list, text};
 
 const KEYS: [&str; 7] =
     ["action", "source_labels", "separator", "regex", "target_label", "replacement", "modulus"];
 
-pub(super) fn rule(node: &YamlNode) -> Read<Rule> {
-    let mut rule = Rule::new().map_err(|message| node.mistake(message))?;
+pub(super) fn rule(node: &YamlNode) -> Read<RelabelRule> {
+    let mut rule = RelabelRule::new().map_err(|message| node.mistake(message))?;
     let given = entries(node, &KEYS)?;
     for (key, value) in &given {
         match *key {
@@ -41,7 +41,7 @@ fn label(node: &YamlNode) -> Read<String> {
     if is_name(name) {
         Ok(name.to_owned())
     } else {
-        Err(node.mistake(format!("{name:?} is not a label: letters, digits and underscores are")))
+        Err(node.mistake(format!("{name:?} is not a label; use letters, digits and underscores")))
     }
 }
 
@@ -49,7 +49,7 @@ fn pattern(node: &YamlNode) -> Read<Pattern> {
     Pattern::new(text(node)?).map_err(|message| node.mistake(format!("not a regular expression: {message}")))
 }
 
-fn check(node: &YamlNode, given: &[(&str, &YamlNode)], rule: &Rule) -> Read<()> {
+fn check(node: &YamlNode, given: &[(&str, &YamlNode)], rule: &RelabelRule) -> Read<()> {
     let place = |name: &str| given.iter().find(|(key, _)| *key == name).map_or(node, |(_, value)| value);
     let name = ACTIONS.iter().find(|(_, action)| *action == rule.action).map_or("", |(name, _)| name);
     let allowed: &[&str] = match rule.action {
@@ -61,12 +61,12 @@ fn check(node: &YamlNode, given: &[(&str, &YamlNode)], rule: &Rule) -> Read<()> 
         return Err(value.mistake(format!("the action {name} has no {key}")));
     }
     let target = &rule.target_label;
-    let wrong = || place("target_label").mistake(format!("{target:?} is not a label to write to"));
+    let wrong = || place("target_label").mistake(format!("{target:?} is not a label that can be written"));
     match rule.action {
         Action::Keep | Action::Drop | Action::LabelDrop | Action::LabelKeep => return Ok(()),
         Action::LabelMap if is_target(&rule.replacement) => return Ok(()),
         Action::LabelMap => {
-            let message = format!("{:?} is not a label to write to", rule.replacement);
+            let message = format!("{:?} is not a label that can be written", rule.replacement);
             return Err(place("replacement").mistake(message));
         }
         _ if target.is_empty() => return Err(node.mistake(format!("the action {name} needs target_label"))),

@@ -4,18 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::client;
-use crate::client::Client;
-use crate::discover::{
+use crate::scraper::client::Client;
+use crate::scraper::discover::{
     ApiServer, Dns, DnsRecords, Family, Files, Http, Kubernetes, SourceKind, TargetSource,
 };
-use crate::labels::is_address;
+use crate::scraper::labels::is_address;
 use crate::yaml::{Read, YamlNode, count, duration, entries, flag, list, text};
 
 /// The keys that [`read`] knows.
 pub(super) const KEYS: [&str; 4] =
     ["file_sd_configs", "http_sd_configs", "dns_sd_configs", "kubernetes_sd_configs"];
 
-/// Reads the value of one of [`KEYS`].
 pub(super) fn read(key: &str, value: &YamlNode) -> Read<Vec<TargetSource>> {
     let one = match key {
         "file_sd_configs" => files,
@@ -63,7 +62,7 @@ fn http(node: &YamlNode) -> Read<TargetSource> {
     Ok(TargetSource { kind: SourceKind::Http(Http { url, client: Arc::new(client) }), refresh })
 }
 
-fn server_url(node: &YamlNode) -> Read<&str> {
+pub(super) fn server_url(node: &YamlNode) -> Read<&str> {
     let url = text(node)?;
     let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://")).unwrap_or_default();
     let authority = rest.split(['/', '?']).next().unwrap_or_default();

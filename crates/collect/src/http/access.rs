@@ -5,8 +5,8 @@ use flamelet_remote::receive;
 
 use super::call::text_of;
 use crate::collector::Refused;
+use crate::collector::tenant::Tenant;
 use crate::site;
-use crate::tenant::Tenant;
 
 /// The header by which a request says which tenant it belongs to, as Pyroscope has it.
 const TENANT: &str = "x-scope-orgid";
@@ -37,7 +37,7 @@ impl Access {
         let mut tokens = Vec::new();
         for (at, line) in text.lines().enumerate() {
             let words: Vec<&str> = line.split_whitespace().collect();
-            // The secret is in no message.
+            // No message contains the secret.
             let wrong = |what: &str| format!("line {}: {what}", at + 1);
             match words[..] {
                 [] => {}
@@ -74,7 +74,7 @@ impl Access {
 
     /// Returns the tenants of a token, `None` for the profiles of no tenant; nothing if it is not one of the tokens.
     fn tenants_of(&self, given: &[u8]) -> Vec<Option<&Tenant>> {
-        // All are compared, and all bytes, so that the time says nothing.
+        // Compares all bytes of all tokens, so that the time reveals nothing.
         let is_given = |token: &&AccessToken| is_equal(token.secret.as_bytes(), given);
         let mut own: Vec<Option<&Tenant>> =
             self.tokens.iter().filter(is_given).map(|token| token.tenant.as_ref()).collect();
@@ -121,7 +121,7 @@ fn choose(own: &[Option<&Tenant>], wanted: Option<&str>) -> Result<Option<Tenant
             let names = names.join(", ");
             Err(Refused::new(
                 400,
-                format!("the token has several tenants; choose one with X-Scope-OrgID: {names}"),
+                format!("the token belongs to several tenants; choose one with X-Scope-OrgID: {names}"),
             ))
         }
     }
@@ -149,13 +149,7 @@ fn is_equal(one: &[u8], other: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
-        pairs
-            .iter()
-            .map(|(name, value)| (header::HeaderName::from_static(name), value.parse().expect("a value")))
-            .collect()
-    }
+    use crate::http::call::tests::headers;
 
     fn tenant(access: &Access, pairs: &[(&'static str, &str)]) -> Result<Option<String>, u16> {
         let tenant = access.tenant_of(&headers(pairs));

@@ -13,7 +13,7 @@ use super::call::{Asking, Call, parameters};
 use crate::ask;
 use crate::clock::now;
 use crate::collector::{Collector, Refused};
-use crate::querier::Fleet;
+use crate::reader::querier::Fleet;
 
 fn fleet(collector: &Collector) -> Fleet {
     Fleet { reader: collector.reader(), service: None }
@@ -24,7 +24,7 @@ pub(super) fn query(asking: &Asking<'_>) -> Result<Response, Refused> {
     let Asking { collector, call, .. } = asking;
     let name = call.path.trim_start_matches(QUERIER);
     let Some(method) = querier::METHODS.iter().find(|method| **method == name) else {
-        return Err(Refused::new(501, "this call of Pyroscope is not answered here"));
+        return Err(Refused::new(501, "this call of Pyroscope's API is not supported here"));
     };
     let Some(codec) = Codec::of(call.header(header::CONTENT_TYPE)) else {
         return Err(Refused::new(415, "the content type must be application/json or application/proto"));
@@ -68,13 +68,13 @@ pub(super) fn metrics(asking: &Asking<'_>) -> Result<Response, Refused> {
 
 /// Answers with what the watch found last.
 pub(super) fn watch(asking: &Asking<'_>) -> Result<Response, Refused> {
-    let none = || Refused::new(404, "versions are not watched here; start the collector with --watch 1h");
+    let none = || Refused::new(404, "this collector does not compare versions; start it with --watch 1h");
     let every = asking.collector.options.watch.ok_or_else(none)?;
     Ok(response(200, "application/json", asking.collector.watch.report(every)))
 }
 
 /// Answers what people ask a fleet.
-pub(super) fn api(collector: &Collector, question: &ask::Call, call: &Call) -> Result<Response, Refused> {
+pub(super) fn api(collector: &Collector, question: &ask::ApiCall, call: &Call) -> Result<Response, Refused> {
     let price = collector.options.price;
     let answer = question.answer(&collector.reader(), &parameters(&call.query), now(), price);
     let json = answer.map_err(|error| match error.kind() {

@@ -5,7 +5,7 @@ use std::pin::Pin;
 
 use axum::body::{Body, HttpBody};
 use axum::http::{HeaderMap, Method, header};
-use flamelet_profile::ErrorKind;
+use flamelet_profile::{ErrorKind, percent};
 use flamelet_remote::receive::gunzip;
 
 use crate::collector::{Collector, Refused};
@@ -57,8 +57,8 @@ pub(super) fn text_of(headers: &HeaderMap, name: impl header::AsHeaderName) -> &
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-/// Reads a body. One that is too large is read on for a while, and thrown away: a sender that is still sending does not
-/// see the answer.
+/// Reads a body. If it is too large, the rest is read for a while and thrown away: a sender that is still sending does
+/// not see the answer.
 pub(super) async fn read_body(mut body: Body, most: usize, limit: &str) -> Result<Vec<u8>, Refused> {
     let (mut bytes, mut length) = (Vec::new(), 0);
     while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
@@ -75,7 +75,7 @@ pub(super) async fn read_body(mut body: Body, most: usize, limit: &str) -> Resul
         }
     }
     match length > most {
-        true => Err(Refused::new(413, format!("the body has more than {} MiB ({limit})", most >> 20))),
+        true => Err(Refused::new(413, format!("the body is larger than {} MiB ({limit})", most >> 20))),
         false => Ok(bytes),
     }
 }
@@ -92,6 +92,7 @@ pub(super) fn is_of_another_site(headers: &HeaderMap) -> bool {
 
 /// Reads the parameters of an address.
 pub(super) fn parameters(query: &str) -> Vec<(String, String)> {
+    let plain = |text: &str| percent::decode_lossy(&text.replace('+', " "));
     let pairs = query.split('&').filter(|part| !part.is_empty()).take(1000);
     pairs
         .map(|part| part.split_once('=').unwrap_or((part, "")))
@@ -99,24 +100,11 @@ pub(super) fn parameters(query: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Undoes percent encoding.
-fn plain(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let (mut out, mut at) = (Vec::new(), 0);
-    while let Some(&byte) = bytes.get(at) {
-        let hex = bytes.get(at + 1..at + 3).and_then(|digits| std::str::from_utf8(digits).ok());
-        let value = hex.filter(|_| byte == b'%').and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        out.push(value.unwrap_or(if byte == b'+' { b' ' } else { byte }));
-        at += if value.is_some() { 3 } else { 1 };
-    }
-    String::from_utf8_lossy(&out).into_owned()
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+    pub(crate) fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
         pairs
             .iter()
             .map(|(name, value)| (header::HeaderName::from_static(name), value.parse().expect("a value")))

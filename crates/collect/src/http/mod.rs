@@ -5,13 +5,16 @@ mod answer;
 mod ask;
 mod call;
 mod dialect;
+pub(crate) mod folded;
 mod listen;
 mod pages;
 mod receive;
 mod routes;
 mod symbols;
+mod tls;
 
 pub use access::Access;
+pub use tls::Certificate;
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -27,10 +30,10 @@ use self::call::{Asking, Call, is_of_another_site, read_body, text_of};
 use self::dialect::Dialect;
 use self::listen::{Connections, listen};
 use self::routes::{Route, Work};
+use crate::collector::tenant::Tenant;
+use crate::collector::tenants::Tenants;
 use crate::collector::{Collector, Refused};
 use crate::site;
-use crate::tenant::Tenant;
-use crate::tenants::Tenants;
 
 const QUERIER: &str = "/querier.v1.QuerierService/";
 /// How long a sender may take for a body.
@@ -44,8 +47,14 @@ const TURN: Duration = Duration::from_secs(30);
 /// which may take 512 MiB. Others wait.
 const SENDING: usize = 4;
 const ASKING: usize = 3;
-/// Connections at once, and how long the head of a request may take.
-const CONNECTIONS: Connections = Connections { most: 1024, head: Duration::from_secs(10) };
+/// Connections at once, how long the head of a request may take, how long nothing may move (longer than any body and the work
+/// on it), and how many bytes of answers may wait for slow peers.
+const CONNECTIONS: Connections = Connections {
+    most: 1024,
+    head: Duration::from_secs(10),
+    stuck: Duration::from_secs(900),
+    unread: 512 << 20,
+};
 
 struct CollectorServer {
     tenants: Arc<Tenants>,
@@ -53,12 +62,14 @@ struct CollectorServer {
     /// Only this machine can reach it, and needs no token. Then a page of another site must not either, by a name of its own
     /// for this address (DNS rebinding).
     is_private: bool,
+    /// It is served over TLS.
+    is_encrypted: bool,
     sending: Lane,
     asking: Lane,
     uploading: Lane,
 }
 
-/// Requests of one kind. Those who send do not keep those who ask waiting, nor the other way round.
+/// Requests of one kind. Senders do not keep queries waiting, nor queries senders.
 struct Lane {
     reading: Arc<Semaphore>,
     at_once: Arc<Semaphore>,
@@ -85,11 +96,12 @@ fn is_receiving(path: &str) -> bool {
     Route::of(path).is_some_and(Route::is_receiving)
 }
 
-/// Serves until `is_over` returns true.
+/// Serves until `is_over` returns true, over TLS if there is a certificate.
 pub fn serve(
     listener: TcpListener,
     tenants: Arc<Tenants>,
     access: Access,
+    certificate: Option<Certificate>,
     is_over: impl Fn() -> bool,
 ) -> std::io::Result<()> {
     listener.set_nonblocking(true)?;
@@ -97,12 +109,15 @@ pub fn serve(
     // A file is in memory as a whole.
     let uploading = Lane::new(1, 1);
     let is_private = listener.local_addr()?.ip().is_loopback() && access.is_open();
-    let server = Arc::new(CollectorServer { tenants, access, is_private, sending, asking, uploading });
+    let (is_encrypted, main) = (certificate.is_some(), tenants.main().clone());
+    let server =
+        Arc::new(CollectorServer { tenants, access, is_private, is_encrypted, sending, asking, uploading });
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let router = pages::router(&server).fallback(move |request: Request| handle(server.clone(), request));
-        listen(listener, router, CONNECTIONS, is_over).await;
+        let note = |message: &str| main.outside.note(message);
+        listen(listener, router, CONNECTIONS, certificate, note, is_over).await;
         Ok::<_, std::io::Error>(())
     })?;
     runtime.shutdown_timeout(Duration::from_secs(10));
@@ -113,7 +128,7 @@ async fn handle(server: Arc<CollectorServer>, request: Request) -> Response {
     if let Err(refused) = check_host(&server, &request) {
         return Dialect::Plain.refusal(&refused);
     }
-    if let Some(response) = pages::logged_in(&server.access, request.uri(), request.headers()) {
+    if let Some(response) = pages::logged_in(&server, request.uri(), request.headers()) {
         return response;
     }
     let content_type = text_of(request.headers(), header::CONTENT_TYPE);
@@ -206,10 +221,19 @@ fn answer(
     call: &Call,
     has_viewer: bool,
 ) -> Result<Response, Refused> {
-    let unknown = || Refused::new(404, "this path is not served by flamelet collect");
+    let unknown = || {
+        let message = match call.path.contains("/debug/pprof") {
+            true => "this is a collector: give reports its folder, or pyroscope://HOST:PORT?query=…",
+            false => "this path is not served by flamelet collect",
+        };
+        Refused::new(404, message)
+    };
     let route = Route::of(&call.path).ok_or_else(unknown)?;
     if matches!(route.work, Work::View) && !has_viewer {
-        return Err(Refused::new(404, "the viewer is not served where there are tenants; use flamelet view"));
+        return Err(Refused::new(
+            404,
+            "a collector with tenants does not serve the viewer; use flamelet view",
+        ));
     }
     route.check_method(&call.method)?;
     match &route.work {

@@ -6,6 +6,7 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Uri, header};
 use axum::middleware::{self, Next};
 use axum::response::Response;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::access::Access;
 use super::answer::response;
@@ -44,28 +45,46 @@ async fn show(server: Arc<CollectorServer>, request: Request, next: Next) -> Res
     }
     // The layer is inside of the path of the viewer.
     let path = format!("{}{}", site::VIEWER, request.uri().path().trim_start_matches('/'));
-    if let Some(response) = log_in(&server.access, &path, request.uri().query(), request.headers()) {
+    if let Some(response) = log_in(&server, &path, request.uri().query(), request.headers()) {
         return response;
     }
     let allowed = server.access.tenant_of(request.headers());
     if let Err(refused) = allowed.and_then(|_| check_site(request.method(), &path, request.headers())) {
         return Dialect::Plain.refusal(&refused);
     }
-    let Ok(_permit) = server.asking.at_once.acquire().await else {
+    let Ok(permit) = server.asking.at_once.clone().acquire_owned().await else {
         return Dialect::Plain.refusal(&Refused::new(503, "the collector is stopping"));
     };
-    next.run(request).await
+    to_the_end(permit, next.run(request)).await
+}
+
+/// Answers, and keeps the permit until the answer is there: the work goes on if the client closes the connection.
+async fn to_the_end(
+    permit: OwnedSemaphorePermit,
+    answer: impl Future<Output = Response> + Send + 'static,
+) -> Response {
+    let work = tokio::spawn(async move {
+        let _until_the_end = permit;
+        answer.await
+    });
+    let failed = || Dialect::Plain.refusal(&Refused::new(500, "the collector failed (a bug in flamelet)"));
+    work.await.unwrap_or_else(|_| failed())
 }
 
 /// Answers a request for a page that has a token in its address.
-pub(super) fn logged_in(access: &Access, address: &Uri, headers: &HeaderMap) -> Option<Response> {
-    log_in(access, address.path(), address.query(), headers)
+pub(super) fn logged_in(server: &CollectorServer, address: &Uri, headers: &HeaderMap) -> Option<Response> {
+    log_in(server, address.path(), address.query(), headers)
 }
 
-fn log_in(access: &Access, path: &str, query: Option<&str>, headers: &HeaderMap) -> Option<Response> {
+fn log_in(
+    server: &CollectorServer,
+    path: &str,
+    query: Option<&str>,
+    headers: &HeaderMap,
+) -> Option<Response> {
     let parameters = parameters(query?);
     let (_, token) = parameters.iter().find(|(name, _)| name == "token")?;
-    access.has(token).then(|| site::login(path, token, headers))?
+    server.access.has(token).then(|| site::login(path, token, headers, server.is_encrypted))?
 }
 
 /// Answers a browser with the page of services, and others with a list of them.
@@ -88,7 +107,6 @@ pub(super) fn what_changed(asking: &Asking<'_>) -> Result<Response, Refused> {
     page(asking, site::what_changed)
 }
 
-/// Answers with a page.
 fn page(
     asking: &Asking<'_>,
     write: fn(&Visit<'_>) -> flamelet_profile::Result<String>,
@@ -103,4 +121,34 @@ fn page(
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(page)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::sync::{Semaphore, oneshot};
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[test]
+    fn work_for_a_client_that_is_gone_keeps_its_place() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        runtime.expect("a runtime").block_on(async {
+            let places = Arc::new(Semaphore::new(1));
+            let permit = places.clone().acquire_owned().await.expect("a place");
+            let (end, ended) = oneshot::channel::<()>();
+            let answering = to_the_end(permit, async move {
+                let _ = ended.await;
+                response(200, "text/plain", "")
+            });
+            // Dropped before there is an answer, as when a connection is closed.
+            timeout(Duration::from_millis(50), answering).await.expect_err("it works still");
+            assert_eq!(places.available_permits(), 0);
+            end.send(()).expect("it works still");
+            let place = timeout(Duration::from_secs(60), places.acquire()).await;
+            drop(place.expect("the work has ended").expect("a place"));
+        });
+    }
 }

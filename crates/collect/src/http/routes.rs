@@ -33,7 +33,7 @@ pub(super) enum Work {
     /// Answers a question about what is kept.
     Ask(fn(&Asking<'_>) -> Result<Response, Refused>),
     /// Answers a question with JSON.
-    Api(&'static questions::Call),
+    Api(&'static questions::ApiCall),
     /// Keeps the files of builds.
     Symbols,
     /// Keeps the profile in the body.
@@ -113,7 +113,7 @@ impl Route {
         matches!(self.work, Work::Ingest | Work::Receive(_) | Work::Symbols)
     }
 
-    /// Refuses other methods; whoever may GET may also HEAD.
+    /// Refuses other methods; where GET is allowed, HEAD is too.
     pub(super) fn check_method(&self, method: &Method) -> Result<(), Refused> {
         let is_good = *method == self.method || (self.method == Method::GET && *method == Method::HEAD);
         match is_good {

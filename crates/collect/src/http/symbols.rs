@@ -2,7 +2,7 @@
 
 use axum::http::header;
 use axum::response::Response;
-use flamelet_profile::protobuf::{FieldValue, Fields, MessageWriter};
+use flamelet_profile::protobuf::{MessageWriter, bytes_field};
 
 use super::answer::response;
 use super::call::Call;
@@ -18,7 +18,6 @@ pub(super) fn is_upload(path: &str) -> bool {
     path.strip_prefix(SYMBOLS).is_some_and(|name| name.starts_with(UPLOAD))
 }
 
-/// Answers a call.
 pub(super) fn receive(collector: &Collector, call: &Call) -> Result<Response, Refused> {
     if collector.is_read_only() {
         return Err(Refused::new(405, "this collector only reads (--read-only)"));
@@ -29,7 +28,7 @@ pub(super) fn receive(collector: &Collector, call: &Call) -> Result<Response, Re
         ("ShouldInitiateUpload", _) => return wants(collector, call),
         // The file is kept when its upload is answered.
         ("UploadFinished", _) => Ok(response(200, PROTO, Vec::new())),
-        _ => return Err(Refused::new(501, "this call of Pyroscope is not answered here")),
+        _ => return Err(Refused::new(501, "this call of Pyroscope's API is not supported here")),
     }
     .map_err(Refused::from)
 }
@@ -39,22 +38,11 @@ fn wants(collector: &Collector, call: &Call) -> Result<Response, Refused> {
     if !call.header(header::CONTENT_TYPE).starts_with(PROTO) {
         return Err(Refused::new(415, "the content type must be application/proto"));
     }
-    let file = bytes_of(&call.body, 1)?;
-    let id = String::from_utf8_lossy(bytes_of(file, 1)?).into_owned();
+    let file = bytes_field(&call.body, 1)?;
+    let id = String::from_utf8_lossy(bytes_field(file, 1)?).into_owned();
     let (is_wanted, reason) = collector.symbols().wants(&id)?;
     let mut message = MessageWriter::default();
     message.uint(1, u64::from(is_wanted));
     message.bytes(2, reason.as_bytes());
     Ok(response(200, PROTO, message.into_bytes()))
-}
-
-/// Returns a field of a message; empty if it is missing.
-fn bytes_of(message: &[u8], wanted: u32) -> Result<&[u8], Refused> {
-    let (mut fields, mut found) = (Fields::new(message), &[][..]);
-    while let Some((number, value)) = fields.next()? {
-        if let (true, FieldValue::Bytes(bytes)) = (number == wanted, value) {
-            found = bytes;
-        }
-    }
-    Ok(found)
 }

@@ -34,11 +34,13 @@ pub(crate) fn cookie_token(headers: &HeaderMap) -> Option<&str> {
 
 /// Answers a request for a page with a good token in its address: sets the cookie, and leads to the same page without
 /// the token. Scripts cannot read the cookie. Browsers send it with links of other sites, so
-/// that links to a range can be sent, but not with their scripts and forms.
-pub(crate) fn login(path: &str, token: &str, headers: &HeaderMap) -> Option<Response> {
+/// that links to a range can be sent, but not with their scripts and forms. After a login over TLS they send it over TLS
+/// only.
+pub(crate) fn login(path: &str, token: &str, headers: &HeaderMap, is_encrypted: bool) -> Option<Response> {
     // No other path: it would become an address to go to.
     let page = PAGES.into_iter().find(|page| *page == path)?;
-    let cookie = format!("{}={token}; Path=/; HttpOnly; SameSite=Lax", cookie_name(headers));
+    let secure = if is_encrypted { "; Secure" } else { "" };
+    let cookie = format!("{}={token}; Path=/; HttpOnly; SameSite=Lax{secure}", cookie_name(headers));
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::SEE_OTHER;
     response.headers_mut().insert(LOCATION, HeaderValue::from_static(page));
@@ -77,17 +79,19 @@ mod tests {
 
     #[test]
     fn a_token_in_the_address_becomes_a_cookie_of_pages_only() {
-        let found = login("/", "secret", &headers("h:4040", "")).expect("a page");
+        let found = login("/", "secret", &headers("h:4040", ""), false).expect("a page");
         assert_eq!(found.status(), StatusCode::SEE_OTHER);
         assert_eq!(found.headers()[LOCATION], "/");
         let cookie = found.headers()[SET_COOKIE].to_str().expect("text");
         assert_eq!(cookie, "flamelet-collect-4040=secret; Path=/; HttpOnly; SameSite=Lax");
+        let found = login("/", "secret", &headers("h:4040", ""), true).expect("a page");
+        assert!(found.headers()[SET_COOKIE].to_str().is_ok_and(|cookie| cookie.ends_with("; Secure")));
         assert_eq!(
-            login("/view/", "secret", &HeaderMap::new()).expect("a page").headers()[LOCATION],
+            login("/view/", "secret", &HeaderMap::new(), false).expect("a page").headers()[LOCATION],
             "/view/"
         );
-        assert!(login("//evil.example/", "secret", &HeaderMap::new()).is_none());
-        assert!(login("/ingest", "secret", &HeaderMap::new()).is_none());
-        assert!(login("/", "se\ncret", &HeaderMap::new()).is_none(), "no header of its own");
+        assert!(login("//evil.example/", "secret", &HeaderMap::new(), false).is_none());
+        assert!(login("/ingest", "secret", &HeaderMap::new(), false).is_none());
+        assert!(login("/", "se\ncret", &HeaderMap::new(), false).is_none(), "no header of its own");
     }
 }

@@ -27,7 +27,7 @@ pub(crate) const VIEWER: &str = "/view/";
 const READING: Limits = Limits::of_memory(512 << 20);
 const KEPT: usize = 1 << 30;
 
-/// Returns the viewer, which checks nobody's access.
+/// Returns the viewer, which does not check access.
 pub(crate) fn viewer(reader: Reader) -> Router {
     let past = FleetPast::new(reader, READING);
     flamelet_view::router(Source::profiles(Vec::new()).with_past(Box::new(past)).within(KEPT))

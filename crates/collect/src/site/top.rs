@@ -9,7 +9,7 @@ use super::visit::Visit;
 use crate::ask::{Usage, UsageBy, UsageOptions, fleet_usage};
 
 const USUAL_FROM: &str = "-1h";
-/// The names of what can be summed up by.
+/// The names of what costs can be summed up by.
 const BY: [&str; 7] = ["function", "crate", "module", "yours", "line", "thread", "service"];
 const ROWS: usize = 100;
 

@@ -25,7 +25,7 @@ const RANGES: [(&str, &str); 4] =
 /// What pages pass on to each other.
 const PASSED_ON: [&str; 2] = ["from", "select"];
 
-/// Somebody looks at a page.
+/// A visit to a page.
 pub(crate) struct Visit<'a> {
     pub(crate) reader: Reader,
     pub(crate) given: Given<'a>,
@@ -34,7 +34,7 @@ pub(crate) struct Visit<'a> {
 }
 
 impl Visit<'_> {
-    /// Returns from when the page is, as its address says it.
+    /// Returns where the range of the page begins, as its address says it.
     fn from<'a>(&'a self, usual: &'a str) -> &'a str {
         self.given.text("from").unwrap_or(usual)
     }
@@ -113,7 +113,6 @@ impl Visit<'_> {
     }
 }
 
-/// Returns the selector of one value of a label.
 pub(super) fn label_selector(name: &str, value: &str) -> String {
     format!("{{{}}}", condition(name, value))
 }

@@ -1,4 +1,4 @@
-//! YAML files: a strict part of the language, and its values with their places, for messages.
+//! YAML files: a strict subset of the language, whose values know their line and column for messages.
 
 mod parse;
 mod typed;

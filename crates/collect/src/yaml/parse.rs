@@ -1,5 +1,5 @@
 //! The part of YAML that configurations need: keys with values, lists, texts with and without quotes, comments, and
-//! lists in brackets. Anything else is refused, so that nothing is read otherwise than it is meant.
+//! lists in brackets. Anything else is refused, so that nothing is read differently from what was meant.
 
 use std::collections::HashSet;
 
@@ -54,6 +54,11 @@ impl Mistake {
 impl YamlNode {
     pub(crate) fn mistake(&self, message: impl Into<String>) -> Mistake {
         Mistake { line: self.line, column: self.column, message: message.into() }
+    }
+
+    /// Returns the line and the column where it begins.
+    pub(crate) fn place(&self) -> (usize, usize) {
+        (self.line, self.column)
     }
 }
 
@@ -212,8 +217,8 @@ fn key_of(text: &str) -> Option<(&str, &str)> {
 fn scalar(text: &str, line: usize, column: usize) -> Result<YamlNode, Mistake> {
     let place = YamlNode { line, column, value: YamlValue::Text(String::new()) };
     if let Some(inner) = text.strip_prefix('[') {
-        let inner =
-            inner.strip_suffix(']').ok_or_else(|| place.mistake("the list has no closing bracket"))?;
+        let open = "the list has no closing bracket on this line";
+        let inner = inner.strip_suffix(']').ok_or_else(|| place.mistake(open))?;
         let mut items = Vec::new();
         let mut at = column + 1;
         for part in inner.split(',') {

@@ -1,4 +1,4 @@
-//! Values of the types that files have; what is none of them is a mistake with its place.
+//! Values of the types that configurations use; anything else is a mistake with its place.
 
 use std::time::Duration;
 
@@ -52,10 +52,8 @@ pub(crate) fn text(node: &YamlNode) -> Read<&str> {
 
 pub(crate) fn duration(node: &YamlNode) -> Read<Duration> {
     let text = text(node)?;
-    let nanos =
-        moment::parse_span(text).and_then(|nanos| u64::try_from(nanos).ok()).filter(|&nanos| nanos > 0);
     let wrong = || node.mistake(format!("{text:?} is not a length of time; write it as 30s, 5m or 7d"));
-    nanos.map(Duration::from_nanos).ok_or_else(wrong)
+    moment::parse_length(text).ok_or_else(wrong)
 }
 
 pub(crate) fn size(node: &YamlNode) -> Read<u64> {

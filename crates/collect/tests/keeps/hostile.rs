@@ -1,11 +1,15 @@
 //! What is sent, and a block in the folder, is input. A profile that no block has room for is refused; a damaged or a
 //! wrong block is left out with a note, and takes bounded memory.
 
-use flamelet_collect::{FleetPast, Offered, Query, Reader};
-use flamelet_profile::{Budget, LabelSetId, Limits, Line, Profile, ProfileBuilder};
+use std::sync::Arc;
+use std::time::Duration;
+
+use flamelet_collect::{Collector, FleetPast, Offered, Options, Query, Reader, replay};
+use flamelet_profile::{Budget, Error, ErrorKind, LabelSetId, Limits, Line, Profile, ProfileBuilder};
 use flamelet_view::Past;
 
-use crate::support::{HOUR, Site, T0, cpu, offered, totals};
+use crate::memory::{Bucket, Fault};
+use crate::support::{HOUR, Nowhere, Site, T0, cpu, offered, totals};
 
 fn with_blocks() -> Site {
     let site = Site::new();
@@ -95,6 +99,53 @@ fn links_and_folders_are_no_files_of_a_block() {
     assert_eq!((total, notes.len()), (3, 1), "{notes:?}");
 }
 
+/// As in a bucket that somebody else can write to.
+#[test]
+fn blocks_of_hours_that_are_far_apart_take_no_time_for_those_in_between() {
+    let (bucket, log) = (Arc::new(Bucket::default()), tempfile::tempdir().expect("a folder"));
+    let mut options = Options::shared(log.path());
+    options.keep = Duration::from_secs(100 * 365 * 86_400);
+    let collector = Collector::open_shared(bucket.client(), options, Box::new(Nowhere)).expect("opened");
+    collector.accept(&offered("checkout", &[], &cpu(T0, &[("main", 3)]))).expect("accepted");
+    collector.close();
+    bucket.edit(|files| {
+        let block: Vec<_> = files.iter().filter(|(path, _)| path.contains("/2026-01-15T10/")).collect();
+        let block: Vec<(String, Vec<u8>)> =
+            block.into_iter().map(|(path, bytes)| (path.clone(), bytes.clone())).collect();
+        for (name, hour) in [("1970-01-01T00", 0), ("2200-12-31T23", 2_024_903)] {
+            for (path, bytes) in &block {
+                let mut bytes = bytes.clone();
+                if path.ends_with("manifest.json") {
+                    let own = format!("\"hour\": {}", T0 / HOUR);
+                    let text = String::from_utf8(bytes).expect("text");
+                    assert!(text.contains(&own), "{text}");
+                    bytes = text.replace(&own, &format!("\"hour\": {hour}")).into_bytes();
+                }
+                files.insert(path.replace("2026-01-15T10", name), bytes);
+            }
+        }
+    });
+    let client = bucket.client();
+    let reader = Reader::open_shared(client.clone()).expect("opened");
+    let all = Query::new("checkout", "process_cpu", i64::MIN, i64::MAX);
+    let (first, last) = reader.extent(&all, &Budget::new(Limits::SERVICE)).expect("read").expect("profiles");
+    assert_eq!(
+        (first.div_euclid(HOUR), last.div_euclid(HOUR)),
+        (0, 2_024_903),
+        "they say that they are there"
+    );
+    // So many calls are enough.
+    client.plan(200, Some(Fault::DeadBefore), None);
+    let mut count = 0;
+    let mut each = |_| {
+        count += 1;
+        Ok(())
+    };
+    let range = i64::MIN..i64::MAX;
+    let notes = replay::<Error>(&reader, "checkout", range, Limits::SERVICE, &mut each).expect("replayed");
+    assert_eq!((count, notes), (1, Vec::new()), "the others are of another hour");
+}
+
 #[test]
 fn a_small_budget_is_kept() {
     let site = with_blocks();
@@ -173,6 +224,25 @@ fn profiles_that_are_too_large_together_become_several_blocks() {
         .count();
     assert!(manifests > 1, "{:?}", site.files());
     assert!(site.files().iter().all(|name| !name.ends_with(".log")), "{:?}", site.files());
+}
+
+/// A few bytes of a log may be very many names. While the log has no room in memory, each question reads it.
+#[test]
+fn names_in_a_log_that_is_read_count_for_a_question() {
+    let site = Site::new();
+    let collector = site.open();
+    for at in 0..6 {
+        let mut profile = one_long_name(30 * at as u64, 30, 1 << 20);
+        profile.header.time_nanos = T0 + at * 1000;
+        collector.accept(&offered("large", &[], &profile)).expect("accepted");
+    }
+    let reader = Reader::open(site.path()).expect("opened");
+    let query = Query::new("large", "process_cpu", T0, T0 + HOUR);
+    let read = |mib: u64| reader.profile(&query, &Budget::new(Limits::of_memory(mib << 20)));
+    let error = read(64).expect_err("they take 180 MiB");
+    assert_eq!(error.kind(), ErrorKind::OutOfMemory, "{error}");
+    let (profile, notes) = read(512).expect("read");
+    assert_eq!((profile.map(|profile| totals(&profile)), notes), (Some((180, 1800)), Vec::new()));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What a collector keeps: nothing that it acknowledged is lost, and nothing is counted twice.
 
 mod ask;
+mod code;
 mod crashes;
 mod formats;
 mod hostile;
@@ -232,6 +233,21 @@ fn blocks_are_due_when_the_log_is_large() {
     assert!(sent > 1, "one is not enough");
     collector.maintain();
     assert!(!collector.is_due());
+}
+
+/// The stacks of one program may fill the memory that a tenant has, with each profile anew.
+#[test]
+fn blocks_are_made_early_for_memory_only_so_often() {
+    let names: Vec<String> = (0..170).map(|number| format!("main;work_{number}")).collect();
+    let names: Vec<(&str, i64)> = names.iter().map(|name| (&**name, 1)).collect();
+    for (flush, is_due) in [(0, true), (3600, false)] {
+        let site = Site::new();
+        let mut options = site.options();
+        (options.share, options.flush) = (1000, std::time::Duration::from_secs(flush));
+        let collector = site.open_with(options);
+        collector.accept(&support::offered("checkout", &[], &cpu(T0, &names))).expect("accepted");
+        assert_eq!(collector.is_due(), is_due, "blocks every {flush} seconds");
+    }
 }
 
 #[test]

@@ -10,7 +10,6 @@ use flamelet_profile::{Error, ErrorKind, Result};
 
 type Hook = Box<dyn FnOnce() + Send>;
 
-/// The bucket.
 #[derive(Default)]
 pub(crate) struct Bucket {
     files: Mutex<BTreeMap<String, Vec<u8>>>,
@@ -152,13 +151,20 @@ impl Store for Client {
             let paths =
                 then.filter(|_| staleness > 0).unwrap_or_else(|| bucket.paths().into_iter().collect());
             let mut listing = Listing::default();
-            for rest in paths.iter().filter_map(|path| path.strip_prefix(folder)?.strip_prefix('/')) {
+            let files = bucket.files.lock().expect("no panic");
+            for path in &paths {
+                let Some(rest) = path.strip_prefix(folder).and_then(|rest| rest.strip_prefix('/')) else {
+                    continue;
+                };
                 match rest.split_once('/') {
                     Some((name, _)) if listing.folders.last().is_none_or(|last| last != name) => {
                         listing.folders.push(name.to_owned());
                     }
                     Some(_) => {}
-                    None => listing.files.push(rest.to_owned()),
+                    None => {
+                        listing.files.push(rest.to_owned());
+                        listing.bytes += files.get(path).map_or(0, |bytes| bytes.len() as u64);
+                    }
                 }
             }
             Ok(listing)

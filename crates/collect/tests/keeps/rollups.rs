@@ -169,10 +169,16 @@ fn rollups_give_the_same_answers_and_fewer_rows() {
         ("process_cpu", 90 * MINUTE, 95 * MINUTE, 0),
         ("process_cpu", 3 * HOUR, 4 * HOUR, 0),
     ] {
-        with.take();
         let (from, to) = (T0 + from, T0 + to);
-        assert_eq!(read(&fast, name, from, to), read(&slow, name, from, to), "{name} {from} {to}");
+        // Each time by a reader that has read nothing before.
+        let new = Reader::open_shared(with.clone()).expect("opened");
+        with.take();
+        let found = read(&new, name, from, to);
         let opened = with.take();
+        assert_eq!(found, read(&slow, name, from, to), "{name} {from} {to}");
+        assert_eq!(found, read(&new, name, from, to), "from memory");
+        let again = with.take();
+        assert!(again.iter().all(|call| !call.ends_with(".parquet")), "read twice: {again:?}");
         let sums = opened.iter().filter(|call| *call == "hour.parquet").count();
         assert_eq!(sums, has_sums, "{name} {from} {to}: {opened:?}");
         assert!(without.take().iter().all(|call| call != "hour.parquet"));
@@ -280,8 +286,8 @@ fn a_query_opens_as_much_with_ten_blocks_as_with_ten_thousand() {
 fn blocks_without_wanted_types_or_labels_are_not_opened() {
     let (bucket, _disk) = filled();
     let store = Counted::new(&bucket);
-    let reader = Reader::open_shared(store.clone()).expect("opened");
     let opened = |name: &str, select: &str| {
+        let reader = Reader::open_shared(store.clone()).expect("opened");
         let selector = flamelet_remote::selector::Selector::parse(select).expect(select);
         let query = Query::new("shop", name, T0, T0 + 3 * HOUR);
         let query = Query { select: Some(&selector), ..query };

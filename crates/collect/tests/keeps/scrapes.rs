@@ -1,12 +1,11 @@
 //! Targets that come and go, and what their services are asked.
 
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use flamelet_collect::config::Config;
-use flamelet_collect::{Collector, Options, Outside, Request, Resource, Scraper};
-use flamelet_profile::{Error, LabelSetId, Limits, Profile, ProfileBuilder, Result, pprof};
+use flamelet_collect::{Collector, Options, Outside, Request, Scraper};
+use flamelet_profile::{LabelSetId, ProfileBuilder, pprof};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -23,14 +22,6 @@ struct Network {
 struct Shared(Arc<Network>);
 
 impl Outside for Shared {
-    fn read(&self, _: &[u8], _: Limits) -> Result<Profile> {
-        Err(Error::unreadable("not a profile"))
-    }
-
-    fn read_otlp(&self, _: &[u8], _: bool, _: Limits) -> Result<Vec<Resource>> {
-        Err(Error::unreadable("not a message"))
-    }
-
     fn fetch(&self, request: &Request<'_>) -> std::result::Result<Vec<u8>, String> {
         let header = request.headers.iter().find(|(name, _)| name == "Authorization");
         let value = header.map(|(_, value)| value.clone()).unwrap_or_default();
@@ -40,14 +31,6 @@ impl Outside for Shared {
             return list.map(String::into_bytes).ok_or_else(|| format!("{}: down, and {value}", request.url));
         }
         Ok(profile())
-    }
-
-    fn resolve(&self, host: &str) -> std::result::Result<Vec<IpAddr>, String> {
-        Err(format!("unknown host {host}"))
-    }
-
-    fn ask_name_server(&self, _: &[u8]) -> std::result::Result<Vec<u8>, String> {
-        Err("no name server".to_owned())
     }
 
     fn note(&self, message: &str) {

@@ -25,7 +25,7 @@ pub(crate) fn while_serving_tenants(tenants: &Arc<Tenants>, access: Access, work
     let is_over = Arc::new(AtomicBool::new(false));
     let stop = is_over.clone();
     let server = std::thread::spawn(move || {
-        serve(listener, tenants, access, move || stop.load(Ordering::SeqCst)).expect("served");
+        serve(listener, tenants, access, None, move || stop.load(Ordering::SeqCst)).expect("served");
     });
     work(address);
     is_over.store(true, Ordering::SeqCst);

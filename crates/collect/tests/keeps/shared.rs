@@ -3,13 +3,12 @@
 //!
 //! Profile number `n` has `10^n` samples, so each digit of a total says how often one profile was counted.
 
-use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use flamelet_collect::{Collector, Options, Outside, Query, Reader, Refused, Request, Resource, Store};
-use flamelet_profile::{Budget, Error, Limits, Profile, Result};
+use flamelet_collect::{Collector, Options, Outside, Query, Reader, Refused, Store};
+use flamelet_profile::{Budget, Limits, Result};
 
 use crate::memory::{Bucket, Client, Fault};
 use crate::support::{HOUR, Noting, T0, cpu, offered, totals};
@@ -18,26 +17,6 @@ use crate::support::{HOUR, Noting, T0, cpu, offered, totals};
 struct Silent;
 
 impl Outside for Silent {
-    fn read(&self, _: &[u8], _: Limits) -> Result<Profile> {
-        Err(Error::unreadable("not a profile"))
-    }
-
-    fn read_otlp(&self, _: &[u8], _: bool, _: Limits) -> Result<Vec<Resource>> {
-        Err(Error::unreadable("not a message"))
-    }
-
-    fn fetch(&self, request: &Request<'_>) -> std::result::Result<Vec<u8>, String> {
-        Err(format!("{}: not reachable", request.url))
-    }
-
-    fn resolve(&self, host: &str) -> std::result::Result<Vec<IpAddr>, String> {
-        Err(format!("{host}: not reachable"))
-    }
-
-    fn ask_name_server(&self, _: &[u8]) -> std::result::Result<Vec<u8>, String> {
-        Err("there is no name server".to_owned())
-    }
-
     fn note(&self, _: &str) {}
 }
 

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use flamelet_collect::sql::{BlocksLocation, SqlEngine, questions, views};
 use flamelet_profile::{LabelSetId, Profile, ProfileBuilder};
+use flamelet_test_support::S3Server;
 
 use crate::support::{HOUR, Site, T0, heap, offered};
 
@@ -40,7 +41,7 @@ fn profile(number: i64) -> Profile {
     builder.header_mut().duration_nanos = 10_000_000_000;
     let build = if number % 2 == 0 { "ab01" } else { "cd02" };
     let mapping = builder.file_mapping(0x1000..0x9000, 0x1000, "/bin/checkout", build);
-    for at in 0..12 {
+    for at in 0..20 {
         let names = ["main", "handle", "serde_json::from_slice", "parse", "it's \"quoted\" <b>"];
         let depth = 1 + (number + at) % 5;
         let frames: Vec<_> = (0..depth)
@@ -238,20 +239,61 @@ fn clickhouse() -> Option<PathBuf> {
     found
 }
 
+/// Returns the folder with DuckDB and its extension for S3.
+fn duckdb_s3() -> Option<PathBuf> {
+    let usual = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/duckdb-s3");
+    let folder = std::env::var_os("FLAMELET_DUCKDB_S3").map_or(usual, PathBuf::from);
+    let found = folder.join("duckdb_extension_httpfs").is_dir().then_some(folder);
+    if found.is_none() {
+        flamelet_test_support::skip!(
+            "DuckDB for S3 is not in target/tools/duckdb-s3 (`cargo xtask tools --peers` prepares it)"
+        );
+    }
+    found
+}
+
+/// Returns the statements by which DuckDB reads from an S3 server.
+fn s3_setup(folder: &Path, address: &str) -> Vec<String> {
+    let versions = folder.join("duckdb_extension_httpfs/extensions").read_dir().expect("a folder");
+    let version = versions.flatten().next().expect("a version").path();
+    vec![
+        format!("LOAD '{}'", version.join("httpfs.duckdb_extension").display()),
+        format!(
+            "CREATE SECRET (TYPE s3, KEY_ID 'a', SECRET 'b', REGION 'us-east-1', ENDPOINT '{address}', \
+             URL_STYLE 'path', USE_SSL false)"
+        ),
+    ]
+}
+
 fn ask(
     engine: SqlEngine,
     module: &str,
     folder: &Path,
     place: BlocksLocation<'_>,
 ) -> Vec<Vec<serde_json::Value>> {
+    ask_after(&[], engine, module, folder, place)
+}
+
+/// Returns the answers to all questions, after some other statements.
+fn ask_after(
+    setup: &[String],
+    engine: SqlEngine,
+    module: &str,
+    folder: &Path,
+    place: BlocksLocation<'_>,
+) -> Vec<Vec<serde_json::Value>> {
     let (BlocksLocation::Folder(root) | BlocksLocation::Bucket(root)) = place;
-    let statements: Vec<String> = views(engine, place).split_terminator(";\n").map(str::to_owned).collect();
+    let views = views(engine, place);
+    let statements: Vec<&str> =
+        setup.iter().map(String::as_str).chain(views.split_terminator(";\n")).collect();
     let asked: Vec<String> = questions(engine).into_iter().map(|question| question.sql).collect();
     let input = serde_json::json!({ "views": statements, "questions": asked }).to_string();
     let mut child = Command::new("python3")
         .args(["-c", SCRIPT, module])
         .env("PYTHONPATH", folder)
-        .current_dir(root)
+        .current_dir(if Path::new(root).is_dir() { Path::new(root) } else { folder })
+        .env("AWS_ACCESS_KEY_ID", "a")
+        .env("AWS_SECRET_ACCESS_KEY", "b")
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())
         .spawn()
@@ -265,6 +307,7 @@ fn ask(
 #[test]
 fn sql_engines_return_our_answers_to_the_last_unit() {
     let site = filled();
+    assert!(site.files().iter().any(|name| name.starts_with("blocks/~code/")), "some code is shared");
     let ours = answers(&site);
     assert!(ours.iter().all(|rows| !rows.is_empty()), "every question has an answer: {ours:?}");
     let engines = [(SqlEngine::DuckDb, "duckdb", duckdb()), (SqlEngine::ClickHouse, "chdb", clickhouse())];
@@ -276,6 +319,44 @@ fn sql_engines_return_our_answers_to_the_last_unit() {
         }
         assert_eq!(theirs.len(), 10);
     }
+}
+
+/// Copies what a site has into a bucket.
+fn upload(site: &Site, server: &S3Server) {
+    for name in site.files() {
+        let content = std::fs::read(site.path().join(&name)).expect("readable");
+        // The names of services are escaped, and so is the path of a request.
+        server.put(&format!("/profiles/eu/{}", name.replace('%', "%25")), &content);
+    }
+}
+
+fn assert_ours(site: &Site, engine: SqlEngine, theirs: &[Vec<serde_json::Value>]) {
+    for ((question, ours), theirs) in questions(engine).iter().zip(&answers(site)).zip(theirs) {
+        assert_eq!(ours, theirs, "{}\n{}", question.title, question.sql);
+    }
+    assert_eq!(theirs.len(), 10);
+}
+
+/// ClickHouse lists the bucket and reads the blocks from there.
+#[test]
+fn clickhouse_returns_our_answers_from_a_bucket() {
+    let (Some(folder), Some(server)) = (clickhouse(), S3Server::start()) else { return };
+    let site = filled();
+    upload(&site, &server);
+    let url = format!("http://{}/profiles/eu", server.address);
+    let theirs = ask(SqlEngine::ClickHouse, "chdb", &folder, BlocksLocation::Bucket(&url));
+    assert_ours(&site, SqlEngine::ClickHouse, &theirs);
+}
+
+/// DuckDB does, too, in the version for which its extension is in a package registry.
+#[test]
+fn duckdb_returns_our_answers_from_a_bucket() {
+    let (Some(folder), Some(server)) = (duckdb_s3(), S3Server::start()) else { return };
+    let site = filled();
+    upload(&site, &server);
+    let (setup, place) = (s3_setup(&folder, &server.address), BlocksLocation::Bucket("s3://profiles/eu"));
+    let theirs = ask_after(&setup, SqlEngine::DuckDb, "duckdb", &folder, place);
+    assert_ours(&site, SqlEngine::DuckDb, &theirs);
 }
 
 #[test]

@@ -1,12 +1,11 @@
 //! A folder for a test, and profiles to put into it.
 
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use flamelet_collect::{Collector, Offered, Options, Outside, Query, Reader, Request, Resource};
-use flamelet_profile::{Budget, Error, LabelSetId, Limits, Line, Profile, ProfileBuilder, Result, pprof};
+use flamelet_collect::{Collector, Offered, Options, Outside, Query, Reader};
+use flamelet_profile::{Budget, LabelSetId, Limits, Line, Profile, ProfileBuilder, pprof};
 
 /// 15 January 2026, 10:00 UTC, which the questions of docs/fleet.md ask about.
 pub(crate) const T0: i64 = 1_768_471_200_000_000_000;
@@ -16,26 +15,6 @@ pub(crate) const HOUR: i64 = 3_600_000_000_000;
 pub(crate) struct Nowhere;
 
 impl Outside for Nowhere {
-    fn read(&self, _: &[u8], _: Limits) -> Result<Profile> {
-        Err(Error::unreadable("not a profile"))
-    }
-
-    fn read_otlp(&self, _: &[u8], _: bool, _: Limits) -> Result<Vec<Resource>> {
-        Err(Error::unreadable("not a message"))
-    }
-
-    fn fetch(&self, request: &Request<'_>) -> std::result::Result<Vec<u8>, String> {
-        Err(format!("{}: not reachable", request.url))
-    }
-
-    fn resolve(&self, host: &str) -> std::result::Result<Vec<IpAddr>, String> {
-        Err(format!("unknown host {host}"))
-    }
-
-    fn ask_name_server(&self, _: &[u8]) -> std::result::Result<Vec<u8>, String> {
-        Err("no name server".to_owned())
-    }
-
     fn note(&self, message: &str) {
         panic!("unexpected: {message}");
     }
@@ -52,26 +31,6 @@ impl Noting {
 }
 
 impl Outside for Noting {
-    fn read(&self, bytes: &[u8], limits: Limits) -> Result<Profile> {
-        Nowhere.read(bytes, limits)
-    }
-
-    fn read_otlp(&self, bytes: &[u8], is_json: bool, limits: Limits) -> Result<Vec<Resource>> {
-        Nowhere.read_otlp(bytes, is_json, limits)
-    }
-
-    fn fetch(&self, request: &Request<'_>) -> std::result::Result<Vec<u8>, String> {
-        Nowhere.fetch(request)
-    }
-
-    fn resolve(&self, host: &str) -> std::result::Result<Vec<IpAddr>, String> {
-        Nowhere.resolve(host)
-    }
-
-    fn ask_name_server(&self, question: &[u8]) -> std::result::Result<Vec<u8>, String> {
-        Nowhere.ask_name_server(question)
-    }
-
     fn note(&self, message: &str) {
         self.0.lock().expect("no panic").push(message.to_owned());
     }

@@ -15,12 +15,6 @@ const FUNCTIONS: usize = 40;
 /// Observations of a window: 17 minutes of four cores at 100 a second.
 const OBSERVATIONS: f64 = 400_000.0;
 
-fn normal(random: &mut Random) -> f64 {
-    let uniform = |random: &mut Random| (f64::from(random.bits()) + 0.5) / (f64::from(u32::MAX) + 1.0);
-    let radius = (-2.0 * uniform(random).ln()).sqrt();
-    radius * (2.0 * std::f64::consts::PI * uniform(random)).cos()
-}
-
 /// Returns the share of the CPU time that a function has.
 fn share(function: usize) -> f64 {
     let weight = |rank: usize| 1.0 / (rank as f64 + 1.5);
@@ -35,11 +29,11 @@ fn window(random: &mut Random, time: i64, slow: usize, factor: f64) -> Vec<u8> {
     (header.time_nanos, header.duration_nanos) = (time, MINUTE);
     let main = builder.named_frame("main");
     // Traffic and the speed of the machine.
-    let all = OBSERVATIONS * (0.3 * normal(random)).exp() * (0.03 * normal(random)).exp();
+    let all = OBSERVATIONS * (0.3 * random.normal()).exp() * (0.03 * random.normal()).exp();
     for at in 0..FUNCTIONS {
         let planted = if at == slow { factor } else { 1.0 };
-        let mean = all * share(at) * planted * (0.01 * normal(random)).exp();
-        let count = (mean + mean.sqrt() * normal(random)).round().max(0.0) as i64;
+        let mean = all * share(at) * planted * (0.01 * random.normal()).exp();
+        let count = (mean + mean.sqrt() * random.normal()).round().max(0.0) as i64;
         let function = Some(builder.named_function(&format!("f{at}"), "src/shop.rs"));
         let leaf = builder.location(None, 0, &[Line { function, line: 10 + at as i64, column: 0 }]);
         let stack = builder.stack(&[leaf, main]);

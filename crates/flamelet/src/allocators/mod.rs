@@ -1,10 +1,5 @@
 //! Allocators that [`global_allocator!`](crate::global_allocator) can wrap.
 
-#[cfg(any(test, not(target_os = "linux")))]
-#[allow(unsafe_code, reason = "an allocator")]
-#[cfg_attr(target_os = "linux", allow(dead_code, unreachable_pub, reason = "only its tests run here"))]
-pub(crate) mod plain;
-
 #[cfg(feature = "mimalloc")]
 pub use mimalloc::MiMalloc;
 #[cfg(feature = "jemalloc")]
@@ -19,7 +14,7 @@ pub use tikv_jemallocator::Jemalloc;
 /// | `(malloc)` | the system's | what Rust and C code allocate; with the GNU C library only, elsewhere as `()` |
 /// | `(jemalloc)`, `(mimalloc)` | the one of that name | what Rust code allocates |
 ///
-/// `(malloc)` defines `malloc`, `free` and the like in the program, so it belongs into the binary and not into a library.
+/// `(malloc)` defines `malloc`, `free` and the like in the program, so it belongs in the binary, not in a library.
 ///
 /// With `(jemalloc, profiling)`, jemalloc is also prepared to sample by itself, for
 /// `ProfilerBuilder::heap_by_jemalloc` and for other users of jemalloc's profiles. `(jemalloc, conf = "prof:true,…")` gives

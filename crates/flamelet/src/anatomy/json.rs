@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
+use super::counts::RequestSum;
 use super::parts::TimeParts;
-use super::routes::{RequestSum, RouteSummary};
+use super::routes::RouteSummary;
 
 /// Writes `{"routes": [...]}`. Times are sums over all requests, in nanoseconds.
 pub(super) fn write(routes: &[RouteSummary]) -> String {

@@ -1,13 +1,16 @@
-//! What is counted for each route.
+//! The routes of a service.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
 
 use flamelet_capture::labels::LabelSet;
+use flamelet_capture::profile::sort_rows;
 
+use super::counts::{Counts, RequestSum, percentile, slow_after, slowest};
 use super::parts::TimeParts;
-use crate::lock::ProcessRwLock;
+use crate::work::lock::{PerProcess, lock, read, write};
 
 /// More routes than this are counted together.
 const MOST_ROUTES: usize = 500;
@@ -15,13 +18,27 @@ const MOST_ROUTES: usize = 500;
 /// Longer names are cut: a template is the service's own, but may be of any length.
 const LONGEST_NAME: usize = 200;
 
-/// Wall times are counted in this many buckets, four for each doubling.
-const BUCKETS: usize = 256;
+/// More threads than this count together.
+const MOST_COUNTS: usize = 64;
+
+/// How many routes a thread remembers.
+const REMEMBERED: usize = 32;
 
 /// All routes of a profiler. The child of a fork counts its own requests.
-#[derive(Default)]
 pub(crate) struct Requests {
-    routes: ProcessRwLock<Routes>,
+    table: PerProcess<RouteTable>,
+}
+
+impl Default for Requests {
+    fn default() -> Self {
+        Self { table: PerProcess::new() }
+    }
+}
+
+struct RouteTable {
+    /// No other table of this process has it, not even one that is gone.
+    number: u64,
+    routes: RwLock<Routes>,
 }
 
 /// The methods of each route, by its name.
@@ -31,41 +48,97 @@ type Routes = HashMap<String, Vec<Arc<Route>>>;
 pub(crate) struct Route {
     name: String,
     method: String,
-    pub(crate) labels: LabelSet,
+    labels: LabelSet,
     /// The name of the tasks of its requests.
-    pub(crate) task: String,
-    /// How many requests were answered.
-    answers: AtomicU64,
-    errors: AtomicU64,
-    cancelled: AtomicU64,
-    longest: AtomicU64,
+    task: String,
     /// A time that fewer than 1 % of the requests exceed.
     slow_after: AtomicU64,
-    buckets: Box<[Bucket]>,
+    /// What each thread has counted.
+    counts: Mutex<Vec<Arc<Counts>>>,
 }
 
-impl std::fmt::Debug for Route {
+/// A route as one thread uses it: with counts and labels that other threads use only when they end a request of this one, so
+/// that the CPUs do not pass this memory to each other all the time.
+pub(crate) struct ThreadRoute {
+    /// The table that the route is in.
+    table: u64,
+    route: Arc<Route>,
+    counts: Arc<Counts>,
+    pub(crate) labels: LabelSet,
+}
+
+thread_local! {
+    /// The routes that this thread uses most, nearest to the front.
+    static KNOWN: RefCell<Vec<Arc<ThreadRoute>>> = const { RefCell::new(Vec::new()) };
+}
+
+impl std::fmt::Debug for ThreadRoute {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Route").field("task", &self.task).finish_non_exhaustive()
+        f.debug_struct("ThreadRoute").field("task", &self.task()).finish_non_exhaustive()
     }
-}
-
-/// The requests whose wall times are about the same.
-#[derive(Debug, Default)]
-struct Bucket {
-    count: AtomicU64,
-    parts: [AtomicU64; 5],
 }
 
 impl Requests {
     /// Returns the route with this name and method, or the one for all others.
-    pub(crate) fn route(&self, name: &str, method: &str) -> Arc<Route> {
-        if let Some(known) = self.known(name, method) {
-            return known;
-        }
-        let mut routes = self.routes.write();
+    pub(crate) fn route(&self, name: &str, method: &str) -> Arc<ThreadRoute> {
+        let (table, name, method) = (self.table(), cut(name), cut(method));
+        let known = KNOWN.try_with(|known| {
+            let mut known = known.borrow_mut();
+            let at = known.iter().position(|route| route.is(table.number, name, method))?;
+            known.swap(at, at / 2);
+            known.get(at / 2).cloned()
+        });
+        known.ok().flatten().unwrap_or_else(|| table.route_for_thread(name, method))
+    }
+
+    fn table(&self) -> &RouteTable {
+        self.table.get_quick(|_| RouteTable::new())
+    }
+
+    /// Returns all routes with a finished request, the one that took the most time first.
+    pub(super) fn summaries(&self) -> Vec<RouteSummary> {
+        let routes: Vec<Arc<Route>> = read(&self.table().routes).values().flatten().cloned().collect();
+        let mut summaries: Vec<RouteSummary> = routes.iter().map(|route| route.summary()).collect();
+        summaries.retain(|summary| summary.all.count + summary.cancelled > 0);
+        sort_rows(&mut summaries, |a, b| {
+            (b.all.parts.wall, &a.route, &a.method).cmp(&(a.all.parts.wall, &b.route, &b.method))
+        });
+        summaries
+    }
+}
+
+impl RouteTable {
+    fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self { number: NEXT.fetch_add(1, Ordering::Relaxed), routes: RwLock::default() }
+    }
+
+    /// Finds the route, and lets this thread remember it.
+    #[cold]
+    fn route_for_thread(&self, name: &str, method: &str) -> Arc<ThreadRoute> {
+        let route = self.known(name, method).unwrap_or_else(|| self.make(name, method));
+        let (counts, labels) = (route.counts_for_thread(), route.labels.counted_apart());
+        let own = Arc::new(ThreadRoute { table: self.number, route, counts, labels });
+        // A thread that is ending remembers nothing, nor does any what is found under another name.
+        let _ = KNOWN.try_with(|known| {
+            let mut known = known.borrow_mut();
+            if own.is(self.number, name, method) {
+                known.truncate(REMEMBERED - 1);
+                known.push(own.clone());
+            }
+        });
+        own
+    }
+
+    fn known(&self, name: &str, method: &str) -> Option<Arc<Route>> {
+        let routes = read(&self.routes);
+        routes.get(name)?.iter().find(|route| route.method == method).cloned()
+    }
+
+    fn make(&self, name: &str, method: &str) -> Arc<Route> {
+        let mut routes = write(&self.routes);
         let is_full = routes.values().map(Vec::len).sum::<usize>() >= MOST_ROUTES;
-        let (name, method) = if is_full { ("(other)", "") } else { (cut(name), cut(method)) };
+        let (name, method) = if is_full { ("(other)", "") } else { (name, method) };
         let methods = routes.entry(name.to_owned()).or_default();
         if let Some(known) = methods.iter().find(|route| route.method == method) {
             return known.clone();
@@ -74,29 +147,43 @@ impl Requests {
         methods.push(route.clone());
         route
     }
-
-    fn known(&self, name: &str, method: &str) -> Option<Arc<Route>> {
-        let routes = self.routes.read();
-        routes.get(cut(name))?.iter().find(|route| route.method == cut(method)).cloned()
-    }
-
-    /// Returns all routes with a finished request, the one that took most time first.
-    pub(super) fn summaries(&self) -> Vec<RouteSummary> {
-        let routes = self.routes.read();
-        let mut summaries: Vec<RouteSummary> =
-            routes.values().flatten().map(|route| route.summary()).collect();
-        drop(routes);
-        summaries.retain(|summary| summary.all.count + summary.cancelled > 0);
-        summaries.sort_by(|a, b| {
-            (b.all.parts.wall, &a.route, &a.method).cmp(&(a.all.parts.wall, &b.route, &b.method))
-        });
-        summaries
-    }
 }
 
 fn cut(name: &str) -> &str {
-    let end = (0..=LONGEST_NAME.min(name.len())).rev().find(|&end| name.is_char_boundary(end));
+    if name.len() <= LONGEST_NAME {
+        return name;
+    }
+    let end = (0..=LONGEST_NAME).rev().find(|&end| name.is_char_boundary(end));
     &name[..end.unwrap_or(0)]
+}
+
+impl ThreadRoute {
+    fn is(&self, table: u64, name: &str, method: &str) -> bool {
+        self.table == table && self.route.name == name && self.route.method == method
+    }
+
+    /// Returns the name of the tasks of its requests.
+    pub(crate) fn task(&self) -> &str {
+        &self.route.task
+    }
+
+    /// Returns the time after which a request is slower than 99 % of those before it, in nanoseconds. Too long for any, as long as
+    /// there were too few.
+    pub(crate) fn slow_after(&self) -> u64 {
+        self.route.slow_after.load(Ordering::Relaxed)
+    }
+
+    /// Counts a request that was answered.
+    pub(crate) fn answered(&self, parts: TimeParts, is_error: bool) {
+        if self.counts.answered(parts, is_error) {
+            self.route.judge();
+        }
+    }
+
+    /// Counts a request whose client went away, or whose handler was dropped.
+    pub(crate) fn cancelled(&self) {
+        self.counts.cancelled();
+    }
 }
 
 impl Route {
@@ -108,81 +195,45 @@ impl Route {
                 [("route", name), ("method", method)].into_iter().filter(|(_, text)| !text.is_empty()),
             ),
             task: format!("{method} {name}").trim().to_owned(),
-            answers: AtomicU64::new(0),
-            errors: AtomicU64::new(0),
-            cancelled: AtomicU64::new(0),
-            longest: AtomicU64::new(0),
             slow_after: AtomicU64::new(u64::MAX),
-            buckets: (0..BUCKETS).map(|_| Bucket::default()).collect(),
+            counts: Mutex::default(),
         }
     }
 
-    /// Counts a request that was answered.
-    pub(crate) fn answered(&self, parts: TimeParts, is_error: bool) {
-        let bucket = &self.buckets[bucket_of(parts.wall)];
-        bucket.count.fetch_add(1, Ordering::Relaxed);
-        for (sum, part) in bucket.parts.iter().zip(parts.array()) {
-            sum.fetch_add(part, Ordering::Relaxed);
-        }
-        self.longest.fetch_max(parts.wall, Ordering::Relaxed);
-        self.errors.fetch_add(u64::from(is_error), Ordering::Relaxed);
-        if self.answers.fetch_add(1, Ordering::Relaxed) % JUDGED_EVERY == JUDGED_EVERY - 1 {
-            self.judge();
-        }
+    /// Returns counts that no other thread uses, if there are not too many.
+    fn counts_for_thread(&self) -> Arc<Counts> {
+        let mut all = lock(&self.counts);
+        // Those of a thread that has ended, or of one that has forgotten the route. Nobody else can take them meanwhile.
+        let unused = all.iter().find(|counts| Arc::strong_count(counts) == 1);
+        let known = unused.or_else(|| all.get(MOST_COUNTS - 1)).cloned();
+        known.unwrap_or_else(|| {
+            all.push(Arc::default());
+            all[all.len() - 1].clone()
+        })
     }
 
-    /// Finds out anew which requests are slow.
+    /// Decides again which requests are slow, unless another thread does: waiting for it could take forever in the child of a
+    /// fork.
     fn judge(&self) {
-        let counts: Vec<u64> =
-            self.buckets.iter().map(|bucket| bucket.count.load(Ordering::Relaxed)).collect();
-        self.slow_after.store(slow_after(&counts), Ordering::Relaxed);
-    }
-
-    /// Returns the time after which a request is slower than 99 % of those before it, in nanoseconds. Too long for any, as long as
-    /// there were too few.
-    pub(crate) fn slow_after(&self) -> u64 {
-        self.slow_after.load(Ordering::Relaxed)
-    }
-
-    /// Counts a request whose client went away, or whose handler was dropped.
-    pub(crate) fn cancelled(&self) {
-        self.cancelled.fetch_add(1, Ordering::Relaxed);
+        if let Ok(all) = self.counts.try_lock() {
+            self.slow_after.store(slow_after(&Counts::numbers(&all)), Ordering::Relaxed);
+        }
     }
 
     fn summary(&self) -> RouteSummary {
-        let read = |bucket: &Bucket| {
-            let sums = bucket.parts.each_ref().map(|sum| sum.load(Ordering::Relaxed));
-            RequestSum { count: bucket.count.load(Ordering::Relaxed), parts: TimeParts::of(sums) }
-        };
-        let buckets: Vec<RequestSum> = self.buckets.iter().map(read).collect();
+        let counts = lock(&self.counts).clone();
+        let buckets = Counts::sums(&counts);
         let all = buckets.iter().fold(RequestSum::default(), |sum, bucket| sum.plus(bucket, 1.0));
         RouteSummary {
             route: self.name.clone(),
             method: self.method.clone(),
-            errors: self.errors.load(Ordering::Relaxed),
-            cancelled: self.cancelled.load(Ordering::Relaxed),
-            longest: self.longest.load(Ordering::Relaxed),
+            errors: counts.iter().map(|counts| counts.errors()).sum(),
+            cancelled: counts.iter().map(|counts| counts.all_cancelled()).sum(),
+            longest: counts.iter().map(|counts| counts.longest()).max().unwrap_or(0),
             percentiles: [50, 90, 99].map(|percent| percentile(&buckets, all.count, percent)),
             slowest: slowest(&buckets, all.count.div_ceil(100)),
             all,
         }
-    }
-}
-
-/// How many requests, and what they spent together.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct RequestSum {
-    pub(super) count: u64,
-    pub(super) parts: TimeParts,
-}
-
-impl RequestSum {
-    fn plus(mut self, other: &Self, share: f64) -> Self {
-        let scale = |value: u64| if share < 1.0 { (value as f64 * share).round() as u64 } else { value };
-        self.count += scale(other.count);
-        let (own, more) = (self.parts.array(), other.parts.array());
-        self.parts = TimeParts::of(std::array::from_fn(|at| own[at] + scale(more[at])));
-        self
     }
 }
 
@@ -199,63 +250,6 @@ pub(super) struct RouteSummary {
     pub(super) all: RequestSum,
     /// The slowest hundredth of the requests.
     pub(super) slowest: RequestSum,
-}
-
-/// Returns the number of the bucket of a wall time: the position of its highest bit, and the two bits below that.
-fn bucket_of(nanos: u64) -> usize {
-    let nanos = nanos.max(4);
-    let highest = 63 - nanos.leading_zeros() as usize;
-    4 * highest + (nanos >> (highest - 2) & 3) as usize
-}
-
-/// After so many requests of a route, it is found out anew which are slow.
-const JUDGED_EVERY: u64 = 64;
-
-/// Returns the longest wall time of the bucket in which 99 % of the requests are reached.
-fn slow_after(counts: &[u64]) -> u64 {
-    let total: u64 = counts.iter().sum();
-    let wanted = (total * 99).div_ceil(100);
-    let mut seen = 0;
-    let reached = counts.iter().position(|count| {
-        seen += count;
-        total > 0 && seen >= wanted
-    });
-    reached.map_or(u64::MAX, longest_of)
-}
-
-/// Returns the longest wall time of a bucket.
-fn longest_of(bucket: usize) -> u64 {
-    let (highest, part) = (bucket / 4, bucket as u64 % 4);
-    if highest < 2 {
-        return 4;
-    }
-    (((4 + part + 1) << (highest - 2)).wrapping_sub(1)).max(4)
-}
-
-/// Returns the average wall time of the bucket in which this share of the requests is reached.
-fn percentile(buckets: &[RequestSum], total: u64, percent: u64) -> u64 {
-    let wanted = (total * percent).div_ceil(100).max(1);
-    let mut seen = 0;
-    let found = buckets.iter().find(|bucket| {
-        seen += bucket.count;
-        bucket.count > 0 && seen >= wanted
-    });
-    found.map_or(0, |bucket| bucket.parts.wall / bucket.count)
-}
-
-/// Returns the sum of the `wanted` slowest requests; of the fastest bucket among those, its share.
-fn slowest(buckets: &[RequestSum], wanted: u64) -> RequestSum {
-    let mut sum = RequestSum::default();
-    for bucket in buckets.iter().rev().filter(|bucket| bucket.count > 0) {
-        let missing = wanted - sum.count;
-        if missing == 0 {
-            break;
-        }
-        let share = missing.min(bucket.count) as f64 / bucket.count as f64;
-        let count = sum.count + missing.min(bucket.count);
-        sum = RequestSum { count, ..sum.plus(bucket, share) };
-    }
-    sum
 }
 
 #[cfg(test)]
@@ -304,22 +298,20 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_time_of_a_bucket_is_the_last_one_in_it() {
-        for time in [4, 5, 6, 7, 8, 9, 1000, 1_000_000, u64::MAX / 2, u64::MAX] {
-            let longest = longest_of(bucket_of(time));
-            assert!(longest >= time && bucket_of(longest) == bucket_of(time), "{time}: {longest}");
-            assert!(
-                longest == u64::MAX || bucket_of(longest + 1) == bucket_of(time) + 1,
-                "{time}: {longest}"
-            );
-        }
-    }
-
-    #[test]
-    fn buckets_are_in_order_and_all_times_have_one() {
-        let times = [0, 1, 4, 5, 6, 7, 8, 1000, 1_000_000, u64::MAX / 2, u64::MAX];
-        let buckets = times.map(bucket_of);
-        assert!(buckets.is_sorted() && buckets.iter().all(|&bucket| bucket < BUCKETS), "{buckets:?}");
+    fn a_few_requests_on_each_of_many_threads_are_enough_to_find_slow_ones() {
+        let requests = Requests::default();
+        // All of them have counts of their own, as none ends before the last one has begun.
+        let begun = std::sync::Barrier::new(16);
+        let answer_some = || {
+            let route = requests.route("/a", "GET");
+            begun.wait();
+            (0..8).for_each(|_| route.answered(parts(1_000_000), false));
+        };
+        std::thread::scope(|scope| (0..16).for_each(|_| drop(scope.spawn(answer_some))));
+        let route = requests.route("/a", "GET");
+        // Counts of 16 are always looked at; a thread that was interrupted may have kept the others from that.
+        (0..8).for_each(|_| route.answered(parts(1_000_000), false));
+        assert!((1_000_000..1_200_000).contains(&route.slow_after()), "{}", route.slow_after());
     }
 
     #[test]
@@ -334,5 +326,39 @@ mod tests {
         let total: u64 = summaries.iter().map(|summary| summary.all.count).sum();
         assert_eq!(total, 10 * MOST_ROUTES as u64 + 1);
         assert!(summaries.iter().all(|summary| summary.route.len() <= LONGEST_NAME));
+    }
+
+    #[test]
+    fn threads_count_apart_and_the_next_one_goes_on_with_the_counts_of_one_that_ended() {
+        let requests = Requests::default();
+        let made = || lock(&requests.route("/a", "GET").route.counts).len();
+        assert_eq!(made(), 1);
+        for _ in 0..3 {
+            let answer = || requests.route("/a", "GET").answered(parts(1000), false);
+            std::thread::scope(|scope| scope.spawn(answer).join()).expect("no panic");
+        }
+        assert_eq!(made(), 2);
+        let [summary] = &requests.summaries()[..] else { panic!("one route") };
+        assert_eq!((summary.all.count, summary.all.parts.wall), (3, 3000));
+    }
+
+    #[test]
+    fn what_a_thread_remembers_is_of_the_same_profiler_and_as_much_as_is_useful() {
+        let (first, second) = (Requests::default(), Requests::default());
+        for number in 0..2 * REMEMBERED {
+            let name = format!("/{number}");
+            for requests in [&first, &second, &first] {
+                requests.route(&name, "GET").answered(parts(1000), false);
+            }
+        }
+        assert!(KNOWN.with_borrow(Vec::len) <= REMEMBERED);
+        let counts =
+            |requests: &Requests| requests.summaries().iter().map(|s| s.all.count).collect::<Vec<_>>();
+        assert_eq!((counts(&first), counts(&second)), (vec![2; 2 * REMEMBERED], vec![1; 2 * REMEMBERED]));
+        // Another one in the place of one that is gone.
+        drop(second);
+        let third = Requests::default();
+        third.route("/0", "GET").answered(parts(1000), false);
+        assert_eq!(counts(&third), [1]);
     }
 }

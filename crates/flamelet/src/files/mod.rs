@@ -22,8 +22,9 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::problem::to_standard_error;
-use crate::task::Cancel;
+use crate::work::background::Cancel;
+use crate::work::lock::ProcessMutex;
+use crate::work::problem::to_standard_error;
 use crate::{CpuRequest, Profiler};
 use crate::{Error, ErrorKind, Result};
 
@@ -93,26 +94,30 @@ impl DetachedFiles {
 
 /// The recorder's thread.
 struct RecorderThread {
-    /// The process that the thread belongs to: the child of a fork has no such thread, and nothing to write.
-    process: u32,
     cancel: Arc<Cancel>,
-    thread: JoinHandle<()>,
+    /// `None` in the child of a fork, which has no such thread, and nothing to write.
+    thread: ProcessMutex<Option<JoinHandle<()>>>,
 }
 
 impl RecorderThread {
+    fn new(cancel: Arc<Cancel>, thread: JoinHandle<()>) -> Self {
+        let own = Self { cancel, thread: ProcessMutex::new() };
+        drop(own.thread.lock(|| Some(thread)));
+        own
+    }
+
     fn stop(self) {
-        if self.process != std::process::id() {
-            return;
+        if let Some(thread) = self.thread.lock(|| None).take() {
+            self.cancel.cancel();
+            // A panic of the recorder must not spread to the service.
+            let _ = flamelet_capture::own_threads::unseen(|| thread.join());
         }
-        self.cancel.cancel();
-        // A panic of the recorder must not spread to the service.
-        let _ = flamelet_capture::own_threads::unseen(|| self.thread.join());
     }
 }
 
 impl fmt::Debug for RecorderThread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RecorderThread").field("process", &self.process).finish_non_exhaustive()
+        f.debug_struct("RecorderThread").finish_non_exhaustive()
     }
 }
 
@@ -240,7 +245,7 @@ impl IntervalFilesBuilder {
         let thread = flamelet_capture::own_threads::spawn("flamelet-files", run).map_err(|error| {
             Error::new(ErrorKind::Denied, format!("the recorder's thread cannot start: {error}"))
         })?;
-        Ok(IntervalFiles { running: Some(RecorderThread { process: std::process::id(), cancel, thread }) })
+        Ok(IntervalFiles { running: Some(RecorderThread::new(cancel, thread)) })
     }
 }
 

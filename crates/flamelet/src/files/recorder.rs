@@ -10,7 +10,7 @@ use flamelet_report::flame::{self, FlameOptions};
 use super::calendar;
 use super::folder::{FilesFolder, Window};
 use crate::Result;
-use crate::task::Cancel;
+use crate::work::background::Cancel;
 use crate::{CpuCapture, CpuRequest};
 
 /// How many windows are held back while the folder cannot be written; older ones are dropped.

@@ -15,7 +15,7 @@ pub const DEFAULT_WINDOWS: usize = 8;
 
 impl Profiler {
     /// Watches the heap for `time`, in `windows` parts, and returns what grew, the largest first. With three or more
-    /// windows, the label `steady` separates what rose window after window, as a leak does (`yes`), from what did not
+    /// windows, the label `steady` separates what grew window after window, as a leak does (`yes`), from what did not
     /// (`no`); the label `trend` says how clearly, in percent.
     ///
     /// Blocks the calling thread for that time. For growth over days, keep a [`Windows`](super::Windows) and call

@@ -16,15 +16,14 @@ use std::time::{Duration, Instant};
 
 use flamelet_store::Options;
 
-use crate::own_thread::OwnThread;
+use crate::work::own_thread::OwnThread;
 use crate::{Error, Result};
+pub(crate) use flamelet_store::HEAP;
 use recorder::Recorder;
 pub(crate) use recorder::RecorderNeeds;
 
 /// The name of CPU windows in a history.
 pub(crate) const CPU: &str = "cpu";
-/// The name of windows that show the heap at one moment.
-pub(crate) const HEAP: &str = "heap";
 /// The name of windows that show what was allocated, and what changed in the heap.
 pub(crate) const ALLOCS: &str = "allocs";
 /// The shortest and the longest window.

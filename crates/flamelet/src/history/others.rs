@@ -1,9 +1,10 @@
 //! The windows of a history other than CPU time: locks, awaits and memory, in services where they are counted.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use flamelet_capture::heap::Snapshot;
 use flamelet_capture::profile::Profile;
+use flamelet_capture::profile::moment::now;
 use flamelet_capture::wait::Rows;
 
 use super::{ALLOCS, HEAP};
@@ -98,9 +99,4 @@ fn spanning(mut profile: Profile, start: i64, end: i64) -> Profile {
     // A clock that was set back makes no window negative.
     profile.header.duration_nanos = end.saturating_sub(start).max(0);
     profile
-}
-
-fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }

@@ -12,9 +12,9 @@ use flamelet_store::Writer;
 use super::others::Others;
 use super::{CPU, History};
 use crate::Result;
-use crate::problem::to_standard_error;
 use crate::symbols::Symbols;
-use crate::task::Cancel;
+use crate::work::background::Cancel;
+use crate::work::problem::to_standard_error;
 
 /// Names are first looked up after this many windows, then after twice as long each time, up to [`NAMES_LAST`].
 const NAMES_FIRST: u32 = 6;

@@ -55,6 +55,12 @@ impl Form {
 }
 
 impl Delivery {
+    /// Returns the delivery of what a request asks for; a change over some seconds has a name of its own.
+    pub(super) fn of(request: &Incoming<'_>, form: Form, seconds: Option<u64>) -> Self {
+        let suffix = if seconds.is_some() { "-delta" } else { "" };
+        Self::new(request.rules, &format!("{}{suffix}", request.name), form)
+    }
+
     pub(super) fn new(rules: &Rules<'_>, name: &str, form: Form) -> Self {
         Self::titled(rules, name, name, form)
     }

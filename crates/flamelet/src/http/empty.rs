@@ -1,9 +1,7 @@
 //! Go's profiles that flamelet does not capture: valid but empty, with Go's sample types, so that scrapers that ask
 //! for them by default report no error.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
-use flamelet_capture::profile::{Profile, ProfileBuilder};
+use flamelet_capture::profile::{Profile, ProfileBuilder, moment};
 
 use super::answer::Refusal;
 use super::delivery::{Delivery, Form};
@@ -42,10 +40,10 @@ impl EmptyProfile {
         match self {
             Self::Allocs => "heap profiling is not enabled in this service",
             Self::Goroutine | Self::Await | Self::Blocked => {
-                "no task was made yet: flamelet::task, flamelet::spawn and flamelet::axum::layer make them"
+                "there are no tasks yet: flamelet::task, flamelet::spawn and flamelet::axum::layer create them"
             }
             Self::Spans => {
-                "no span was seen yet: it needs the feature `tracing` and `flamelet::spans::layer()` in the subscriber"
+                "there are no spans yet: they need the feature `tracing` and `flamelet::spans::layer()` in the subscriber"
             }
             Self::Threadcreate => "the threads of this process, by name",
             Self::Block | Self::Mutex => {
@@ -59,12 +57,14 @@ impl EmptyProfile {
 /// Returns a plan that delivers a profile of `kind` in the form that the request selects.
 pub(super) fn plan(request: &Incoming<'_>, kind: EmptyProfile) -> Result<Plan, Refusal> {
     let form = Form::negotiate(request)?;
-    let suffix = request.delta_seconds()?.map_or("", |_| "-delta");
-    let delivery = Delivery::new(request.rules, &format!("{}{suffix}", request.name), form);
-    Ok(Plan::Profile(Capture::Empty(kind), delivery))
+    Ok(Plan::Profile(Capture::Empty(kind), Delivery::of(request, form, request.delta_seconds()?)))
 }
 
-/// Returns the profile of `kind`.
+/// `/debug/pprof/threadcreate`.
+pub(super) fn plan_threads(request: &Incoming<'_>) -> Result<Plan, Refusal> {
+    plan(request, EmptyProfile::Threadcreate)
+}
+
 pub(super) fn profile(kind: EmptyProfile) -> Profile {
     let mut builder = ProfileBuilder::new(kind.sample_types());
     builder.comment(kind.remark());
@@ -76,8 +76,7 @@ pub(super) fn profile(kind: EmptyProfile) -> Profile {
     let default =
         if kind == EmptyProfile::Allocs { builder.string("alloc_space") } else { Default::default() };
     let header = builder.header_mut();
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    header.time_nanos = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX);
+    header.time_nanos = moment::now();
     header.period_type = Some(period_type);
     header.period = 1;
     header.default_sample_type = default;

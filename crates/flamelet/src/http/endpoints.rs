@@ -12,7 +12,7 @@ use super::incoming::Incoming;
 use super::plan::{Capture, EmptyProfile, Plan};
 #[cfg(feature = "history")]
 use super::querier;
-use super::query::Query;
+use super::query::UrlQuery;
 use super::rules::Rules;
 use super::{cpu, empty, heap, range, symbol, waits};
 
@@ -22,120 +22,58 @@ pub(super) struct Endpoint {
     pub(super) path: &'static str,
     pub(super) methods: &'static str,
     /// How the page of links shows it; `None` if a person has no use for the link.
-    pub(super) link: Option<Link>,
+    pub(super) link: Option<PageLink>,
     /// Reads a request: checks its parameters against the caps, and returns what to do. Starts nothing.
     pub(super) plan: fn(&Incoming<'_>) -> Result<Plan, Refusal>,
 }
 
 /// A line of the page at `/debug/pprof/`.
-pub(super) struct Link {
+pub(super) struct PageLink {
     /// The query of the link, which follows the endpoint's name.
     pub(super) query: &'static str,
     pub(super) text: &'static str,
 }
 
-/// All endpoints.
+/// An endpoint of Go's family that the page of links shows: its name, the query of the link, what it answers, and its plan:
+/// a view of the heap, of what was waited for, or any other.
+macro_rules! linked {
+    ($name:literal, $query:literal, $text:literal, view $view:ident) => {
+        linked!($name, $query, $text, |request| heap::plan(request, HeapView::$view))
+    };
+    ($name:literal, $query:literal, $text:literal, waits $kind:ident) => {
+        linked!($name, $query, $text, |request| waits::plan(request, EmptyProfile::$kind))
+    };
+    ($name:literal, $query:literal, $text:literal, $plan:expr) => {
+        Endpoint {
+            link: Some(PageLink { query: $query, text: concat!($name, ": ", $text) }),
+            ..Endpoint::hidden(concat!("/debug/pprof/", $name), $plan)
+        }
+    };
+}
+
 pub(super) const ENDPOINTS: &[Endpoint] = &[
     Endpoint::hidden("/debug/pprof", |_| Ok(Plan::Moved("pprof/"))),
     Endpoint::hidden("/debug/pprof/", |request| Ok(Plan::Page { address: request.shown_address() })),
     Endpoint::hidden("/debug/pprof/view", |_| Ok(Plan::Moved("view/"))),
-    Endpoint::linked(
-        "/debug/pprof/profile",
-        "?seconds=10",
-        "profile: CPU time over the next ten seconds",
-        cpu::plan,
-    ),
-    Endpoint::linked("/debug/pprof/heap", "", "heap: memory in use, by allocating function", |request| {
-        heap::plan(request, HeapView::InUse)
-    }),
-    Endpoint::linked("/debug/pprof/allocs", "", "allocs: memory allocated since the start", |request| {
-        heap::plan(request, HeapView::Allocated)
-    }),
-    Endpoint::linked(
-        "/debug/pprof/growth",
-        "?seconds=10",
-        "growth: memory that grows over the next ten seconds",
-        |request| heap::plan(request, HeapView::Growth),
-    ),
-    Endpoint::linked("/debug/pprof/peak", "", "peak: memory in use at the peak", |request| {
-        heap::plan(request, HeapView::Peak)
-    }),
-    Endpoint::linked(
-        "/debug/pprof/freed",
-        "",
-        "freed: where memory is freed, and where it was allocated",
-        |request| heap::plan(request, HeapView::Freed),
-    ),
-    Endpoint::linked(
-        "/debug/pprof/lifetime",
-        "",
-        "lifetime: how long memory lived before it was freed",
-        |request| heap::plan(request, HeapView::Lifetime),
-    ),
-    Endpoint::linked(
-        "/debug/pprof/temporary",
-        "",
-        "temporary: memory freed before its thread allocated anything else",
-        |request| heap::plan(request, HeapView::Temporary),
-    ),
-    Endpoint::linked(
-        "/debug/pprof/threadcreate",
-        "?debug=1",
-        "threadcreate: the threads, by name",
-        |request| empty::plan(request, EmptyProfile::Threadcreate),
-    ),
-    Endpoint::linked(
-        "/debug/pprof/requests",
-        "",
-        "requests: what each route spends its time on",
-        waits::plan_requests,
-    ),
-    Endpoint::linked(
-        "/debug/pprof/goroutine",
-        "?debug=2",
-        "goroutine: the tasks, by where they await",
-        waits::plan_tasks,
-    ),
-    Endpoint::linked(
-        "/debug/pprof/tasks",
-        "",
-        "tasks: the same as JSON, the longest wait first",
-        waits::plan_task_json,
-    ),
-    Endpoint::linked("/debug/pprof/await", "", "await: where tasks await, and how long", waits::plan_await),
-    Endpoint::linked(
-        "/debug/pprof/block",
-        "",
-        "block: where threads wait for locks, and how long",
-        waits::plan_block,
-    ),
-    Endpoint::linked(
-        "/debug/pprof/mutex",
-        "",
-        "mutex: who holds the locks that others wait for",
-        waits::plan_mutex,
-    ),
-    Endpoint::linked(
-        "/debug/pprof/blocked",
-        "",
-        "blocked: which tasks hold up the executor",
-        waits::plan_blocked,
-    ),
-    Endpoint::linked(
-        "/debug/pprof/wall",
-        "?seconds=10",
-        "wall: where all threads are, running or not",
-        waits::plan_wall,
-    ),
-    Endpoint::linked(
-        "/debug/pprof/spans",
-        "",
-        "spans: how long tracing's spans were busy and idle",
-        waits::plan_spans,
-    ),
-    Endpoint::linked("/debug/pprof/cmdline", "", "cmdline: the command line", |_| {
-        Ok(Plan::Now(|_| symbol::cmdline()))
-    }),
+    linked!("profile", "?seconds=10", "CPU time over the next ten seconds", cpu::plan),
+    linked!("heap", "", "memory in use, by allocating function", view InUse),
+    linked!("allocs", "", "memory allocated since the start", view Allocated),
+    linked!("growth", "?seconds=10", "memory that grows over the next ten seconds", view Growth),
+    linked!("peak", "", "memory in use at the peak", view Peak),
+    linked!("freed", "", "where memory is freed, and where it was allocated", view Freed),
+    linked!("lifetime", "", "how long memory lived before it was freed", view Lifetime),
+    linked!("temporary", "", "memory freed before its thread allocated anything else", view Temporary),
+    linked!("threadcreate", "?debug=1", "the threads, by name", empty::plan_threads),
+    linked!("requests", "", "what each route spends its time on", waits::plan_requests),
+    linked!("goroutine", "?debug=2", "the tasks, by where they await", waits::plan_tasks),
+    linked!("tasks", "", "the same as JSON, the longest wait first", waits::plan_task_json),
+    linked!("await", "", "where tasks await, and how long", waits Await),
+    linked!("block", "", "where threads wait for locks, and how long", waits Block),
+    linked!("mutex", "", "who holds the locks that others wait for", waits Mutex),
+    linked!("blocked", "", "which tasks hold up the executor", waits Blocked),
+    linked!("wall", "?seconds=10", "where all threads are, running or not", waits::plan_wall),
+    linked!("spans", "", "how long tracing's spans were busy and idle", waits::plan_spans),
+    linked!("cmdline", "", "the command line", |_| Ok(Plan::Now(|_| symbol::cmdline()))),
     Endpoint { methods: "GET, HEAD, POST", ..Endpoint::hidden("/debug/pprof/symbol", symbol::plan) },
     Endpoint::hidden("/debug/pprof/trace", |_| Err(no_trace())),
     Endpoint::hidden("/pprof/profile/report", cpu::plan_report),
@@ -181,15 +119,6 @@ impl Endpoint {
         Self { methods: "POST", ..Self::hidden(path, querier::plan_call) }
     }
 
-    const fn linked(
-        path: &'static str,
-        query: &'static str,
-        text: &'static str,
-        plan: fn(&Incoming<'_>) -> Result<Plan, Refusal>,
-    ) -> Self {
-        Self { link: Some(Link { query, text }), ..Self::hidden(path, plan) }
-    }
-
     /// Returns the endpoint at `path`, as if the handler were mounted at the root.
     pub(super) fn at(path: &str) -> Option<&'static Self> {
         ENDPOINTS.iter().find(|endpoint| endpoint.path == path)
@@ -214,7 +143,7 @@ pub(super) fn plan(rules: &Rules<'_>, parts: &Parts, body: &[u8]) -> Result<Plan
     if !endpoint.allows(parts.method.as_str()) {
         return Err(Refusal::wrong_method(&parts.method, endpoint.methods));
     }
-    let query = Query::parse(parts.uri.query().unwrap_or_default());
+    let query = UrlQuery::parse(parts.uri.query().unwrap_or_default());
     let request = Incoming { name: endpoint.name(), rules, parts, query, body };
     let plan = (endpoint.plan)(&request)?;
     check_past(&request, &plan)?;
@@ -227,6 +156,8 @@ fn check_past(request: &Incoming<'_>, plan: &Plan) -> Result<(), Refusal> {
     let is_present = match plan {
         Plan::Profile(capture, _) => !matches!(capture, Capture::Range { .. }),
         Plan::Text(_) | Plan::Json(_) => true,
+        #[cfg(target_os = "linux")]
+        Plan::Task(_) => true,
         _ => request.name == "requests",
     };
     match range::asked(request).filter(|_| is_present) {
@@ -251,8 +182,8 @@ fn check_timeout(rules: &Rules<'_>, parts: &Parts, plan: &Plan) -> Result<(), Re
         return Ok(());
     }
     Err(Refusal::bad_parameter(format!(
-        "a capture of {seconds} s would be cut off: requests to this service are ended after {} s; ask for less with \
-         `seconds`, or merge the routes outside of the timeout layer",
+        "a capture of {seconds} s would be cut off: requests to this service end after {} s; ask for less with \
+         `seconds`, or merge the routes outside the timeout layer",
         timeout.as_secs_f64()
     )))
 }
@@ -272,7 +203,7 @@ pub(crate) fn beside_go() -> impl Iterator<Item = &'static str> {
 fn no_trace() -> Refusal {
     Refusal::new(
         StatusCode::NOT_FOUND,
-        "there is no execution trace of a Rust service: ask for /debug/pprof/profile, \
+        "Rust services have no execution trace: ask for /debug/pprof/profile, \
          whose samples carry their time and thread",
     )
 }

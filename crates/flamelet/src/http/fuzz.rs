@@ -73,6 +73,8 @@ fn check_plan(limits: &Limits, plan: &Plan) {
             check_delivery(limits, delivery);
         }
         Plan::Moved(_) | Plan::Now(_) | Plan::Text(_) | Plan::Json(_) => {}
+        #[cfg(target_os = "linux")]
+        Plan::Task(_) => {}
         #[cfg(feature = "history")]
         Plan::Query(_) => {}
     }

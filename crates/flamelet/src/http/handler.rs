@@ -16,7 +16,7 @@ use super::rules::Rules;
 use super::{endpoints, sites};
 use crate::Profiler;
 use crate::profiler::{Unread, count};
-use crate::task::{self, Task};
+use crate::work::background::{self, Background};
 
 type Authorize = dyn Fn(&Parts) -> bool + Send + Sync;
 
@@ -96,11 +96,11 @@ impl Handler {
         self
     }
 
-    /// Says that something around this handler, such as a timeout layer or a proxy, ends requests after this time. A
-    /// request for a capture that takes as long is then refused at once with the reason, and does not end in a bare
-    /// 408 or 504. The header `x-envoy-expected-rq-timeout-ms`, which Envoy sends, says the same for one request.
+    /// Tells the handler that something around it, such as a timeout layer or a proxy, ends requests after this time.
+    /// A request for a capture that would take that long is then refused at once with the reason, instead of ending in a bare
+    /// 408 or 504. The header `x-envoy-expected-rq-timeout-ms`, which Envoy sends, does the same for one request.
     ///
-    /// Better is to merge the routes outside of the layer, where nothing ends a capture early.
+    /// If you can, merge the routes outside the layer instead, where nothing ends a capture early.
     #[must_use]
     pub fn timeout(mut self, time: std::time::Duration) -> Self {
         self.timeout = Some(time);
@@ -154,7 +154,7 @@ impl Handler {
     /// Returns the answer to a request whose body could not be read completely, or is longer than `most` bytes.
     #[cfg(feature = "axum")]
     pub(crate) fn refuse_body(&self, most: usize) -> Response<Vec<u8>> {
-        let message = format!("the body must be whole and at most {} MiB long", most >> 20);
+        let message = format!("the body must be complete and at most {} MiB long", most >> 20);
         self.refuse(&Refusal::new(http::StatusCode::PAYLOAD_TOO_LARGE, message))
     }
 
@@ -200,7 +200,7 @@ impl Handler {
     fn too_many_unread(&self) -> Refusal {
         let most = self.profiler.limits().max_unread >> 10;
         Refusal::busy(format!(
-            "finished profiles of {most} KiB wait for slow clients, the limit of this service; \
+            "{most} KiB of finished profiles wait for slow clients, the limit of this service; \
              try again later"
         ))
     }
@@ -215,7 +215,7 @@ impl Handler {
     }
 
     /// Starts work, unless too much is already running.
-    fn start(&self, work: Work, cost: WorkCost) -> Result<Task<Result<Answer, Refusal>>, Refusal> {
+    fn start(&self, work: Work, cost: WorkCost) -> Result<Background<Result<Answer, Refusal>>, Refusal> {
         let permit = match cost {
             WorkCost::Nothing => None,
             WorkCost::Capture if self.profiler.is_ending() => {
@@ -231,7 +231,7 @@ impl Handler {
             })?),
         };
         let profiler = self.profiler.clone();
-        let task = task::spawn("flamelet-http", move |cancel| {
+        let task = background::spawn("flamelet-http", move |cancel| {
             let _permit = permit;
             profiler.end_with_service(cancel);
             work(cancel)
@@ -274,7 +274,7 @@ pub struct Answering {
 #[derive(Debug)]
 enum AnswerState {
     Done(Option<Answer>),
-    Working(Task<Result<Answer, Refusal>>),
+    Working(Background<Result<Answer, Refusal>>),
 }
 
 /// The same as a tower service's future, which never fails.

@@ -23,7 +23,7 @@ const fn has_delta(view: HeapView) -> bool {
 
 /// `/debug/pprof/heap`, `/debug/pprof/allocs`, and the endpoints that Go does not have.
 pub(super) fn plan(request: &Incoming<'_>, view: HeapView) -> Result<Plan, Refusal> {
-    let Incoming { rules, query, name, .. } = request;
+    let Incoming { rules, query, .. } = request;
     let form = Form::negotiate(request)?;
     let seconds = request.delta_seconds()?;
     if let Some(past) = range::asked(request) {
@@ -31,15 +31,18 @@ pub(super) fn plan(request: &Incoming<'_>, view: HeapView) -> Result<Plan, Refus
         let kind = match view {
             HeapView::InUse => "heap",
             HeapView::Allocated => "allocs",
-            _ => return Err(Refusal::bad_parameter("the history has only heap and allocs of memory")),
+            _ => {
+                return Err(Refusal::bad_parameter(
+                    "of the memory profiles, a history has only heap and allocs",
+                ));
+            }
         };
-        return range::plan(request, kind, Delivery::new(rules, name, form));
+        return range::plan(request, kind, Delivery::of(request, form, None));
     }
     if seconds.is_some() && !has_delta(view) {
         return Err(Refusal::bad_parameter("\"seconds\" parameter is not supported for this profile type"));
     }
-    let suffix = if seconds.is_some() && view != HeapView::Growth { "-delta" } else { "" };
-    let delivery = Delivery::new(rules, &format!("{name}{suffix}"), form);
+    let delivery = Delivery::of(request, form, seconds.filter(|_| view != HeapView::Growth));
     let windows = query.number("windows", 1..=MOST_WINDOWS, "")?;
     if windows.is_some() && view != HeapView::Growth {
         return Err(Refusal::bad_parameter("\"windows\" parameter is only supported for growth"));

@@ -3,7 +3,7 @@
 use http::request::Parts;
 
 use super::answer::Refusal;
-use super::query::Query;
+use super::query::UrlQuery;
 use super::rules::Rules;
 use super::{SeenPath, address, sites};
 
@@ -13,7 +13,7 @@ pub(super) struct Incoming<'a> {
     pub(super) name: &'static str,
     pub(super) rules: &'a Rules<'a>,
     pub(super) parts: &'a Parts,
-    pub(super) query: Query,
+    pub(super) query: UrlQuery,
     pub(super) body: &'a [u8],
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use flamelet_report::page::escaped;
 
 use super::answer::{self, Answer};
-use super::endpoints::{ENDPOINTS, Link};
+use super::endpoints::{ENDPOINTS, PageLink};
 use crate::Profiler;
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:46rem;margin:2rem auto;padding:0 1rem;\
@@ -28,7 +28,7 @@ pub(super) fn page(profiler: &Profiler, address: &str, has_viewer: bool) -> Answ
         page.push_str("<li><a href=\"view/\">the viewer</a></li>\n");
     }
     for endpoint in ENDPOINTS {
-        let Some(Link { query, text }) = &endpoint.link else { continue };
+        let Some(PageLink { query, text }) = &endpoint.link else { continue };
         let _ = writeln!(page, "<li><a href=\"{}{query}\">{text}</a></li>", endpoint.name());
     }
     let _ = write!(

@@ -8,6 +8,8 @@
 use std::sync::Arc;
 
 use flamelet_capture::profile::Profile;
+#[cfg(target_os = "linux")]
+use http::StatusCode;
 
 use super::answer::{self, Answer, Refusal};
 use super::captures::Make;
@@ -15,8 +17,8 @@ use super::delivery::Delivery;
 use super::plan::{Capture, Plan};
 use super::{captures, empty, index, symbol};
 use crate::Profiler;
-use crate::task::{Cancel, cancelled};
-use crate::workshop;
+use crate::work::background::{Cancel, cancelled};
+use crate::work::workshop;
 
 /// Work that runs on its own thread.
 pub(super) type Work = Box<dyn FnOnce(&Arc<Cancel>) -> Result<Answer, Refusal> + Send>;
@@ -46,6 +48,8 @@ impl Job {
             Plan::Now(answer) => Self::Done(answer(profiler)),
             Plan::Text(write) => Self::text(profiler.clone(), answer::TEXT, write),
             Plan::Json(write) => Self::text(profiler.clone(), answer::JSON, write),
+            #[cfg(target_os = "linux")]
+            Plan::Task(id) => Self::task(profiler.clone(), id),
             Plan::Names(addresses) => Self::name(profiler.clone(), addresses),
             Plan::Profile(Capture::Empty(kind), delivery) => {
                 let head = delivery.head();
@@ -83,6 +87,16 @@ impl Job {
             Ok(answer::inline(content_type, workshop::run(move || write(&profiler))))
         });
         Self::Thread { head, work, cost: WorkCost::Capture }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn task(profiler: Profiler, id: u64) -> Self {
+        let work = Box::new(move |_: &Arc<Cancel>| {
+            let json = workshop::run(move || crate::waits::one_task_json(&profiler, id));
+            json.map(|json| answer::inline(answer::JSON, json))
+                .ok_or_else(|| Refusal::new(StatusCode::NOT_FOUND, format!("no live task has the id {id}")))
+        });
+        Self::Thread { head: answer::inline(answer::JSON, ""), work, cost: WorkCost::Capture }
     }
 
     /// Captures, makes a profile and delivers it.

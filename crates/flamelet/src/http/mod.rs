@@ -19,14 +19,14 @@
 //! | `/debug/pprof/profile?seconds=30&frequency=99` | CPU; with `?last=60` the last minute, if continuous sampling is on; with `?from=-2h&to=-1h` any range, if there is a history (also of `heap`, `allocs`, `block`, `mutex`, `await` and `blocked`) |
 //! | `/debug/pprof/heap`, `/debug/pprof/allocs` | heap; `?seconds=N` for what changes in that time |
 //! | `/debug/pprof/freed`, `lifetime`, `temporary`, `peak` | which code frees memory, how long memory lives, short-lived allocations, the heap at its peak |
-//! | `/debug/pprof/growth?seconds=10&windows=8` | what grows, watched in this many windows (100 at most) |
+//! | `/debug/pprof/growth?seconds=10&windows=8` | what grows, measured in this many windows (100 at most) |
 //! | `/debug/pprof/block` | where threads wait for locks, channels and other threads, and for how long; `?seconds=N` for that time only |
 //! | `/debug/pprof/mutex` | where locks are released that others wait for |
-//! | `/debug/pprof/goroutine` | the [tasks](mod@crate::tasks) that live, by where they await, and the threads beside them (label `thread`); `debug=2` as text with names and times |
-//! | `/debug/pprof/tasks` | the same as JSON: each task with its name, labels, state, times and stacks, the longest wait first; and each thread |
+//! | `/debug/pprof/goroutine` | the live [tasks](mod@crate::tasks), by where they await, and the threads beside them (label `thread`); `debug=2` as text with names and times |
+//! | `/debug/pprof/tasks` | the same as JSON: each task with its name, labels, state, times and stacks, the longest wait first; and each thread. With `?id=N`, the one task |
 //! | `/debug/pprof/await` | where tasks await, and for how long; `?seconds=N` for that time only |
 //! | `/debug/pprof/requests` | JSON: how long the requests of each route took, and what they spent it on, see [`mod@crate::requests`] |
-//! | `/debug/pprof/blocked` | which tasks hold up the executor by polls that take longer than 10 ms, where, and by what |
+//! | `/debug/pprof/blocked` | which tasks hold up the executor with polls longer than 10 ms, where, and why |
 //! | `/debug/pprof/wall?seconds=10&frequency=20` | where all threads are, running or not, without idle ones |
 //! | `/debug/pprof/spans` | how long `tracing` spans were busy and idle, with the feature `tracing` and the layer `flamelet::spans`; `?seconds=N` for that time only |
 //! | `/debug/pprof/threadcreate` | the threads of the process, by name |

@@ -22,6 +22,9 @@ pub(super) enum Plan {
     /// Does the same with JSON.
     #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "nothing is watched there"))]
     Json(fn(&Profiler) -> String),
+    /// Answer with the task of this number as JSON.
+    #[cfg(target_os = "linux")]
+    Task(u64),
     /// Look up the names of these addresses.
     Names(Vec<u64>),
     /// Take a profile and deliver it.
@@ -60,7 +63,7 @@ pub(super) enum Capture {
     /// All threads during the next seconds.
     #[cfg(target_os = "linux")]
     Wall { seconds: u64, frequency: u32 },
-    /// The tasks that live.
+    /// The live tasks.
     #[cfg(target_os = "linux")]
     Tasks,
     /// Spans, since the start or during this many seconds.

@@ -3,15 +3,17 @@
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
 
+use flamelet_capture::profile::percent;
+
 use super::answer::Refusal;
 
 /// The parameters of one request.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Query {
+pub(super) struct UrlQuery {
     pairs: Vec<(String, String)>,
 }
 
-impl Query {
+impl UrlQuery {
     /// Reads a query string. Pairs with an invalid encoding are ignored, as in Go.
     pub(super) fn parse(query: &str) -> Self {
         let pairs = query.split('&').filter(|pair| !pair.is_empty()).filter_map(|pair| {
@@ -25,6 +27,11 @@ impl Query {
     #[cfg(feature = "history")]
     pub(super) fn pairs(&self) -> &[(String, String)] {
         &self.pairs
+    }
+
+    /// Returns whether there is a value of `name`, also an empty one.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.pairs.iter().any(|(key, _)| key == name)
     }
 
     /// Returns the first value of `name`, unless it is empty.
@@ -70,24 +77,7 @@ fn decode(text: &str) -> Option<Cow<'_, str>> {
     if !text.contains(['%', '+']) {
         return Some(Cow::Borrowed(text));
     }
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, after)) = rest.split_first() {
-        rest = after;
-        match first {
-            b'+' => bytes.push(b' '),
-            b'%' => {
-                let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
-                if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-                    return None;
-                }
-                bytes.push(u8::from_str_radix(digits, 16).ok()?);
-                rest = &rest[2..];
-            }
-            other => bytes.push(other),
-        }
-    }
-    String::from_utf8(bytes).ok().map(Cow::Owned)
+    percent::decode(&text.replace('+', " ")).map(Cow::Owned)
 }
 
 #[cfg(test)]
@@ -96,7 +86,7 @@ mod tests {
 
     #[test]
     fn the_first_counts_and_an_empty_one_is_absent() {
-        let query = Query::parse("seconds=5&seconds=9&debug=&%73econd=x&broken=%zz&plus=a+b%26c");
+        let query = UrlQuery::parse("seconds=5&seconds=9&debug=&%73econd=x&broken=%zz&plus=a+b%26c");
         assert_eq!(query.first("seconds"), Some("5"));
         assert_eq!(query.first("debug"), None);
         assert_eq!(query.first("second"), Some("x"));
@@ -107,7 +97,7 @@ mod tests {
     #[test]
     fn numbers_out_of_range_name_the_range() {
         let range = 1..=600;
-        let number = |text: &str| Query::parse(text).number("seconds", range.clone(), " (the cap)");
+        let number = |text: &str| UrlQuery::parse(text).number("seconds", range.clone(), " (the cap)");
         assert_eq!(number("").ok(), Some(None));
         assert_eq!(number("seconds=600").ok(), Some(Some(600)));
         for bad in ["0", "-1", "601", "99999999999999999999999", "ten", "1.5", "1e3", "0x10", "%20"] {

@@ -9,7 +9,7 @@ use super::plan::{Capture, Plan};
 
 /// Returns the parameter that selects a range of the past, if there is one.
 pub(super) fn asked(request: &Incoming<'_>) -> Option<&'static str> {
-    ["from", "to"].into_iter().find(|name| request.query.first(name).is_some())
+    ["from", "to"].into_iter().find(|name| request.query.has(name))
 }
 
 /// Plans a profile of the past, of windows of this kind; without `to`, until now.
@@ -17,12 +17,14 @@ pub(super) fn plan(request: &Incoming<'_>, kind: &'static str, delivery: Deliver
     let Incoming { rules, query, .. } = request;
     rules.history.map_err(Refusal::forbidden)?;
     let moment = |name| -> Result<Option<i64>, Refusal> {
-        let parsed = query.first(name).map(|text| moment::parse(text, rules.now)).transpose();
+        // An empty one is no time: a script whose variable is empty does not want a new capture instead.
+        let text = query.has(name).then(|| query.first(name).unwrap_or_default());
+        let parsed = text.map(|text| moment::parse(text, rules.now)).transpose();
         parsed.map_err(|error| Refusal::bad_parameter(format!("invalid value for {name:?}: {error}")))
     };
     let (from, to) = (moment("from")?, moment("to")?.unwrap_or(rules.now));
     let Some(from) = from else {
-        return Err(Refusal::bad_parameter("to without from: say from when, such as from=-1h"));
+        return Err(Refusal::bad_parameter("to without from: give both, such as from=-2h&to=-1h"));
     };
     if from >= to {
         let (from, to) = (moment::format(from), moment::format(to));

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use flamelet_capture::profile::moment;
+
 use crate::{Limits, Profiler};
 
 /// What a service offers, and what clients may request.
@@ -48,7 +50,7 @@ impl<'a> Rules<'a> {
             cpu: cpu(),
             past: past(profiler),
             history: history(profiler),
-            now: now(),
+            now: moment::now(),
             heap: heap(profiler),
             has_tasks: has_tasks(),
             has_spans: has_spans(),
@@ -123,11 +125,6 @@ fn history(_: &Profiler) -> Result<(), &'static str> {
         "a history is not compiled into this service (feature `history` of flamelet), so there is no `from`; \
          ask with `seconds` instead",
     )
-}
-
-fn now() -> i64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
 #[cfg(all(feature = "heap", target_os = "linux"))]

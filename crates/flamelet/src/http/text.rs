@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use flamelet_capture::profile::{LocationId, Profile, Sample};
+use flamelet_capture::profile::{LocationId, Profile, Sample, sort_rows_by_key};
 
 /// Returns the text form of a profile called `name`: Go's for the heap, for contention, and for counts.
 pub(super) fn text(profile: &Profile, name: &str) -> String {
@@ -42,7 +42,9 @@ fn heap_heading(profile: &Profile, out: &mut String) {
 fn heaviest_first(profile: &Profile) -> Vec<Sample<'_>> {
     let shown = profile.default_sample_index();
     let mut samples: Vec<Sample<'_>> = profile.samples().collect();
-    samples.sort_by_key(|sample| std::cmp::Reverse(sample.values.get(shown).copied().unwrap_or(0)));
+    sort_rows_by_key(&mut samples, |sample| {
+        std::cmp::Reverse(sample.values.get(shown).copied().unwrap_or(0))
+    });
     samples
 }
 

@@ -133,8 +133,8 @@ impl ProfilerBuilder {
         self
     }
 
-    /// Sets how long a poll of a task may take before it counts as blocking the executor; 10 ms by default, 1 ms at
-    /// least. A process has one such time: the profiler that starts last sets it. With [`Duration::MAX`](std::time::Duration)
+    /// Sets how long a poll of a task may take before it counts as blocking the executor; 10 ms by default, at
+    /// least 1 ms. A process has one such time: the profiler that starts last sets it. With [`Duration::MAX`](std::time::Duration)
     /// no poll is ever counted, and no thread gets a signal for its stack.
     pub fn blocked_threshold(mut self, time: std::time::Duration) -> Self {
         self.settings.blocked_threshold = time;
@@ -263,7 +263,7 @@ impl ProfilerBuilder {
 
 #[cfg(all(feature = "heap", target_os = "linux"))]
 impl ProfilerBuilder {
-    /// Samples one allocated byte in `bytes`; 512 KiB by default.
+    /// Samples on average one allocation for every `bytes` of allocated memory; 512 KiB by default.
     pub fn heap_interval(self, bytes: u64) -> Self {
         self.heap(|heap| HeapSettings { options: heap.options.mean(bytes), ..heap })
     }

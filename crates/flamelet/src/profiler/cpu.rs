@@ -11,7 +11,7 @@ use flamelet_capture::profile::Profile;
 
 use super::Profiler;
 use super::metrics::count;
-use crate::task::{self, Cancel, Task};
+use crate::work::background::{self, Background, Cancel};
 use crate::{Error, ErrorKind, Result};
 
 impl Profiler {
@@ -139,14 +139,16 @@ impl IntoFuture for CpuRequest {
     type IntoFuture = CpuTask;
 
     fn into_future(self) -> CpuTask {
-        CpuTask { task: task::spawn("flamelet-cpu", move |cancel| self.run_unless(cancel)).map_err(Some) }
+        CpuTask {
+            task: background::spawn("flamelet-cpu", move |cancel| self.run_unless(cancel)).map_err(Some),
+        }
     }
 }
 
 /// A CPU capture on its own thread. Dropping it ends the capture.
 #[derive(Debug)]
 pub struct CpuTask {
-    task: Result<Task<Result<Profile>>, Option<Error>>,
+    task: Result<Background<Result<Profile>>, Option<Error>>,
 }
 
 impl Future for CpuTask {
@@ -194,11 +196,11 @@ impl CpuCapture {
     pub(crate) fn finish_while(mut self, is_wanted: impl Fn() -> bool) -> Result<Profile> {
         let raw = self.end();
         if !is_wanted() {
-            return Err(task::cancelled());
+            return Err(background::cancelled());
         }
         let profile = self.profiler.complete_cpu(raw, self.symbolize);
         if !is_wanted() {
-            return Err(task::cancelled());
+            return Err(background::cancelled());
         }
         self.serve();
         Ok(profile)
@@ -226,7 +228,8 @@ impl Drop for CpuCapture {
 #[cfg(all(test, feature = "continuous"))]
 mod tests {
     use super::*;
-    use crate::{Continuous, lock::lock};
+    use crate::Continuous;
+    use crate::work::lock::lock;
     use std::sync::mpsc;
 
     const DEADLINE: Duration = Duration::from_secs(60);
@@ -268,7 +271,7 @@ mod tests {
             let outcome = request.run_unless(cancel).map(drop).map_err(|error| error.kind());
             done.send(outcome).unwrap_or_default();
         };
-        let task = task::spawn("t", capture).expect("a thread");
+        let task = background::spawn("t", capture).expect("a thread");
         entered.recv_timeout(DEADLINE).expect("names are looked up");
         drop(task);
         drop(leave);

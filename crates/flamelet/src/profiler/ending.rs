@@ -3,8 +3,8 @@
 use std::sync::{Arc, MutexGuard, Weak};
 
 use super::Profiler;
-use crate::lock::ProcessMutex;
-use crate::task::Cancel;
+use crate::work::background::Cancel;
+use crate::work::lock::ProcessMutex;
 
 /// The captures that are running, and whether the service is ending. The child of a fork has no captures.
 #[derive(Default)]

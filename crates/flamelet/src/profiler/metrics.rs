@@ -40,9 +40,9 @@ pub struct Metrics {
     pub blocked_polls: u64,
     /// How long they took together.
     pub blocked_time: Duration,
-    /// The same polls by how long they took: for each of [`Metrics::BLOCKED_BOUNDS`] those that took no longer than it and
-    /// longer than the one before, and at the end those that took longer than the last. A histogram of Prometheus has
-    /// the sums of these.
+    /// The same polls by how long they took. Each entry counts the polls up to one of [`Metrics::BLOCKED_BOUNDS`] that are
+    /// longer than the bound before; the last entry counts those above all bounds. For a Prometheus histogram, add the entries
+    /// up: its buckets are cumulative.
     pub blocked_lengths: [u64; 13],
     /// Bytes that cached symbols take.
     pub symbol_memory: usize,
@@ -57,12 +57,12 @@ pub struct Metrics {
     /// Windows that a receiver did not get, because it refused them or they became too old; they stay in the history. Windows
     /// that the history removed before they were sent count as one each time.
     pub push_dropped: u64,
-    /// How old the oldest window is that a receiver does not have yet; zero if all have everything.
+    /// The age of the oldest window that a receiver does not have yet; zero if all receivers have everything.
     pub push_lag: Duration,
 }
 
 impl Metrics {
-    /// The lengths by which [`Metrics::blocked_lengths`] counts polls: from 1 ms to 5 s.
+    /// The upper bounds of the entries of [`Metrics::blocked_lengths`]: from 1 ms to 5 s.
     #[cfg(target_os = "linux")]
     pub const BLOCKED_BOUNDS: [Duration; 12] = flamelet_capture::wait::tasks::long_polls::BOUNDS;
     /// No polls are watched on this system.

@@ -17,7 +17,7 @@ impl ProfilerBuilder {
     ///
     /// While a receiver is away, windows wait in the history on disk, and are sent in order when it is back. What the
     /// receiver does not take, because it is too old for instance, stays in the history and is reported on standard
-    /// error. [`Metrics::pushed`] and its neighbours count.
+    /// error. [`Metrics::pushed`] and the fields after it count what was sent.
     pub fn push(mut self, push: Push) -> Self {
         self.push.push(push);
         self

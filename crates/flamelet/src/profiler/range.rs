@@ -8,7 +8,7 @@ use flamelet_store::{Query, Reader};
 
 use super::metrics::count;
 use super::{Profiler, ProfilerBuilder};
-use crate::history::{CPU, HEAP, History};
+use crate::history::{CPU, History};
 use crate::{Error, ErrorKind, Result};
 
 impl ProfilerBuilder {
@@ -55,20 +55,14 @@ impl Profiler {
             return Err(Error::invalid(format!("the range is empty: it begins at {from} and ends at {to}")));
         }
         let reader = Reader::open(folder)?;
-        let mut query = Query::new(kind, from, to);
-        if kind == HEAP
-            && let Some(last) = reader.last(&query, &Budget::new(Limits::SERVICE))?
-        {
-            (query.from, query.to) = (last, last.saturating_add(1));
-        }
-        let profile = self.selected(&reader, &query)?;
+        let profile = self.selected(&reader, &Query::new(kind, from, to))?;
         profile.ok_or_else(|| nothing(&reader, kind, from, to))
     }
 
     /// Returns what a query finds, with names: those that the history keeps, and those of existing files.
     pub(crate) fn selected(&self, reader: &Reader, query: &Query<'_>) -> Result<Option<Profile>> {
         let budget = Budget::new(Limits::SERVICE);
-        let (profile, skipped) = reader.profile(query, &budget)?;
+        let (profile, skipped) = reader.range(query, &budget)?;
         let Some(mut profile) = profile else { return Ok(None) };
         skipped.notes().iter().for_each(|note| profile.add_comment(note));
         profile.add_comment(&format!("service {}", self.name()));

@@ -80,19 +80,8 @@ impl Transport for Client {
             request = request.header(name, value);
         }
         let mut response = request.send(body).map_err(|error| error.to_string())?;
-        let header = |name: &str| {
-            let value = response.headers().get(name)?;
-            value.to_str().ok().map(str::to_owned)
-        };
-        let (retry_after, grpc_status) = (header("retry-after"), header("grpc-status"));
-        let content_type = header("content-type");
-        let mut answer = Answer {
-            status: response.status().as_u16(),
-            content_type,
-            retry_after,
-            grpc_status,
-            ..Answer::default()
-        };
+        let header = |name: &str| response.headers().get(name)?.to_str().ok();
+        let mut answer = Answer::without_body(response.status().as_u16(), header);
         let reader = response.body_mut().with_config().limit(MAX_ANSWER).reader();
         reader.take(MAX_ANSWER - 1).read_to_end(&mut answer.body).map_err(|error| error.to_string())?;
         Ok(answer)

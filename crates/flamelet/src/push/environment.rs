@@ -1,5 +1,7 @@
 //! The environment variables that Pyroscope's and OpenTelemetry's own SDKs take.
 
+use flamelet_capture::profile::percent;
+
 use super::Push;
 use crate::{Error, Result};
 
@@ -73,22 +75,9 @@ fn pairs(variable: &Variable<'_>, name: &str) -> Result<Vec<(String, String)>> {
         let (key, value) = part.split_once('=').ok_or_else(|| {
             Error::invalid(format!("{name}: expected name=value pairs with commas between them"))
         })?;
-        Ok((key.trim().to_owned(), unescape(value.trim())))
+        Ok((key.trim().to_owned(), percent::decode_lossy(value.trim())))
     });
     pairs.collect()
-}
-
-fn unescape(text: &str) -> String {
-    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
-    while let [first, tail @ ..] = rest {
-        let escaped = (*first == b'%')
-            .then(|| tail.get(..2))
-            .flatten()
-            .and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
-        bytes.push(escaped.unwrap_or(*first));
-        rest = if escaped.is_some() { &tail[2..] } else { tail };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[cfg(test)]

@@ -23,13 +23,14 @@ mod tls;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use crate::Result;
-use crate::own_thread::OwnThread;
-use crate::task::Cancel;
+use crate::work::background::Cancel;
+use crate::work::own_thread::OwnThread;
 use client::Client;
 pub(crate) use environment::from_environment;
+use flamelet_capture::profile::moment::now;
 pub(crate) use pusher::PusherNeeds;
 use pusher::{Next, Pusher};
 pub use settings::Push;
@@ -41,7 +42,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a pusher has done so far.
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
+pub(crate) struct PushCounters {
     pub(crate) sent: AtomicU64,
     pub(crate) retries: AtomicU64,
     pub(crate) dropped: AtomicU64,
@@ -52,7 +53,7 @@ pub(crate) struct Counters {
 /// The thread that sends to one receiver.
 #[derive(Debug)]
 pub(crate) struct PushThread {
-    counters: Arc<Counters>,
+    counters: Arc<PushCounters>,
     thread: OwnThread,
 }
 
@@ -60,7 +61,7 @@ impl PushThread {
     /// Starts to send what is written to the history in `folder` from now on, or since the last time.
     pub(crate) fn start(push: Push, folder: &Path, needs: PusherNeeds) -> Result<Self> {
         push.check()?;
-        let (counters, client) = (Arc::<Counters>::default(), Client::new(&push)?);
+        let (counters, client) = (Arc::<PushCounters>::default(), Client::new(&push)?);
         let mut pusher = Pusher::new(push, folder, needs, client, counters.clone());
         // Before the first window is written, so that it is sent. If it fails, the thread tries again.
         let _ = pusher.open(now());
@@ -76,7 +77,7 @@ pub(crate) struct Receivers(pub(crate) Vec<PushThread>);
 
 impl Receivers {
     /// Returns what each receiver has got so far.
-    pub(crate) fn counters(&self) -> impl Iterator<Item = &Counters> {
+    pub(crate) fn counters(&self) -> impl Iterator<Item = &PushCounters> {
         self.0.iter().map(|receiver| &*receiver.counters)
     }
 
@@ -104,12 +105,6 @@ fn run(mut pusher: Pusher<Client>, cancel: &Cancel) {
     while Instant::now() < end && matches!(pusher.step(now()), Next::Now) {}
 }
 
-/// Returns the time in nanoseconds since 1970.
-fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
-}
-
 impl Drop for Receivers {
     fn drop(&mut self) {
         self.end(PATIENCE);
@@ -124,7 +119,7 @@ mod tests {
 
     #[test]
     fn all_receivers_are_told_to_end_before_one_is_waited_for() {
-        // Each thread ends when the other one was told to.
+        // Each thread ends after the other one was told to end.
         let receiver = |told: Sender<()>, other: Receiver<()>| {
             let work = move |cancel: &Cancel| {
                 while cancel.sleep(Duration::from_secs(3600)).is_ok() {}

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use flamelet_capture::profile::protobuf::{FieldValue, Fields};
+use flamelet_capture::profile::protobuf::bytes_field;
 use flamelet_capture::profile::{LabelSetId, Limits, Profile, ProfileBuilder, pprof};
 use flamelet_remote::push::Answer;
 use flamelet_store::{Options, Writer};
 
 use super::client::Transport;
 use super::pusher::{Next, Pusher, PusherNeeds};
-use super::{Counters, Push};
+use super::{Push, PushCounters};
 
 const SECOND: i64 = 1_000_000_000;
 const MINUTE: i64 = 60 * SECOND;
@@ -66,17 +66,9 @@ impl ReceivedBodies {
 
 /// Returns the id and the profile of a request to Pyroscope.
 fn read(body: &[u8]) -> (Vec<u8>, Profile) {
-    let field = |message: &[u8], wanted: u32| {
-        let mut fields = Fields::new(message);
-        while let Some((number, value)) = fields.next().expect("a message") {
-            if let (true, FieldValue::Bytes(bytes)) = (number == wanted, value) {
-                return bytes.to_vec();
-            }
-        }
-        panic!("field {wanted} is missing");
-    };
-    let sample = field(&field(body, 1), 2);
-    (field(&sample, 2), pprof::read(&field(&sample, 1), &Limits::SERVICE).expect("pprof"))
+    let field = |message, wanted| bytes_field(message, wanted).expect("a message");
+    let sample = field(field(body, 1), 2);
+    (field(sample, 2).to_vec(), pprof::read(field(sample, 1), &Limits::SERVICE).expect("pprof"))
 }
 
 /// How the receiver behaves.
@@ -135,7 +127,7 @@ impl Transport for Fake {
 struct Simulation<T> {
     writer: Writer,
     pusher: Pusher<T>,
-    counters: Arc<Counters>,
+    counters: Arc<PushCounters>,
     now: i64,
     written: i64,
     /// When the pusher wants to be called next.
@@ -147,7 +139,7 @@ struct Simulation<T> {
 impl<T: Transport> Simulation<T> {
     fn new(folder: &Path, push: Push, transport: T) -> Self {
         let writer = Writer::open(folder, Options::default()).expect("opened");
-        let counters = Arc::<Counters>::default();
+        let counters = Arc::<PushCounters>::default();
         let pusher = pusher(folder, push, transport, &counters);
         Self { writer, pusher, counters, now: START, written: 0, due: START, held: 0 }
     }
@@ -191,7 +183,7 @@ fn needs() -> PusherNeeds {
     PusherNeeds { name: "night".into(), receiver: 7, symbolize: None }
 }
 
-fn pusher<T: Transport>(folder: &Path, push: Push, transport: T, counters: &Arc<Counters>) -> Pusher<T> {
+fn pusher<T: Transport>(folder: &Path, push: Push, transport: T, counters: &Arc<PushCounters>) -> Pusher<T> {
     let mut pusher = Pusher::new(push, folder, needs(), transport, counters.clone());
     pusher.open(START).expect("opened");
     pusher
@@ -320,7 +312,7 @@ fn with_a_damaged_cursor_what_the_receiver_still_takes_is_sent() {
         std::fs::write(cursor_in(folder.path()), damage).expect("written");
         *fake.store.borrow_mut() = ReceivedBodies::default();
         *fake.mode.borrow_mut() = Mode::Up;
-        let counters = Arc::<Counters>::default();
+        let counters = Arc::<PushCounters>::default();
         let mut pusher = Pusher::new(push(), folder.path(), needs(), fake.clone(), counters.clone());
         while pusher.step(simulation.now) == Next::Now {}
         // The windows of the last minute, of which some were sent before.

@@ -13,8 +13,8 @@ use flamelet_store::{Cursor, Follower, NextWindow, Position, Progress, Reader};
 
 use super::client::Transport;
 use super::names::KnownNames;
-use super::{Counters, Push};
-use crate::problem::to_standard_error;
+use super::{Push, PushCounters};
+use crate::work::problem::to_standard_error;
 use crate::{Error, ErrorKind, Result};
 
 /// How long to wait after the history could not be read.
@@ -68,7 +68,7 @@ pub(super) struct Pusher<T> {
     folder: PathBuf,
     needs: PusherNeeds,
     transport: T,
-    counters: Arc<Counters>,
+    counters: Arc<PushCounters>,
     /// `None` until the folder can be opened for the first time.
     cursor: Option<Cursor>,
     /// Reads the history; `None` until the folder can be opened.
@@ -88,7 +88,7 @@ impl<T: Transport> Pusher<T> {
         folder: &Path,
         needs: PusherNeeds,
         transport: T,
-        counters: Arc<Counters>,
+        counters: Arc<PushCounters>,
     ) -> Self {
         let seed = u64::from(std::process::id()) << 32 ^ super::now() as u64;
         let folder = folder.to_owned();
@@ -330,7 +330,7 @@ impl<T: Transport> Pusher<T> {
         if !std::mem::replace(&mut self.trouble.gap_is_known, true) {
             let address = self.push.shown_address();
             to_standard_error(&format!(
-                "the history removed windows before {address} had them; keep more of it"
+                "the history removed windows before {address} had received them; keep more history"
             ));
         }
     }
@@ -339,7 +339,7 @@ impl<T: Transport> Pusher<T> {
         if !std::mem::replace(&mut self.trouble.cursor_is_known, true) {
             let address = self.push.shown_address();
             to_standard_error(&format!(
-                "it is unknown which profiles {address} has ({why}); sending again what it still takes"
+                "it is unknown which profiles {address} has ({why}); sending again what it still accepts"
             ));
         }
     }

@@ -21,8 +21,8 @@ const SYSTEM: [&str; 4] = [
 /// The longest file of authorities; those of systems have about 250 KB.
 const MAX_FILE: u64 = 8 << 20;
 
-/// Returns the configuration for a receiver. Trusted are, in this order, the authorities of `ca_file`, of the variable, of
-/// the system, or the list of Mozilla's that was built in.
+/// Returns the configuration for a receiver. It trusts the first of these that exists: the authorities of `ca_file`, those
+/// of the variable, those of the system, and Mozilla's list, which is built in.
 pub(super) fn config(ca_file: Option<&Path>) -> Result<TlsConfig> {
     let variable = std::env::var_os(VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
     let roots = match ca_file.or(variable.as_deref()) {

@@ -4,11 +4,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use http::{Extensions, HeaderMap, Request, Response};
+use http::{Extensions, HeaderMap, HeaderName, Method, Request, Response};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::anatomy::{Route, TimeParts};
+use crate::anatomy::{ThreadRoute, TimeParts};
 use crate::tasks::Task;
 use crate::{Profiler, TraceIds};
 
@@ -60,21 +60,37 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let name = (self.layer.route)(request.extensions()).unwrap_or("(no route)");
         let requests = &self.layer.profiler.shared().requests;
-        let route = requests.route(name, request.method().as_str());
+        let route = requests.route(name, counted_method(request.method()));
         let labels = trace_of(request.headers())
             .map_or_else(|| route.labels.clone(), |ids| route.labels.with(ids.labels()));
         // Handlers may begin their work before they are polled.
-        let scope = labels.enter();
-        let answering = self.service.call(request);
-        drop(scope);
-        let task = Task::slow_after(route.slow_after(), &route.task, labels, answering);
+        let answering = labels.during(|| self.service.call(request));
+        let task = Task::slow_after(route.slow_after(), route.task(), labels, answering);
         Answering { task, route: Counting(Some(route)) }
     }
 }
 
+/// Returns the method that requests are counted under. Whoever sends requests can make up any number of methods, which would
+/// take the places of routes.
+fn counted_method(method: &Method) -> &str {
+    const KNOWN: [Method; 9] = [
+        Method::GET,
+        Method::HEAD,
+        Method::POST,
+        Method::PUT,
+        Method::PATCH,
+        Method::DELETE,
+        Method::OPTIONS,
+        Method::CONNECT,
+        Method::TRACE,
+    ];
+    if KNOWN.contains(method) { method.as_str() } else { "(other)" }
+}
+
 /// Returns the trace that a request belongs to, if it says so by exactly one `traceparent` header.
 fn trace_of(headers: &HeaderMap) -> Option<TraceIds> {
-    let mut found = headers.get_all("traceparent").iter();
+    static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+    let mut found = headers.get_all(&TRACEPARENT).iter();
     let only = found.next().filter(|_| found.next().is_none())?;
     TraceIds::from_traceparent(only.to_str().ok()?)
 }
@@ -93,7 +109,7 @@ impl<F> std::fmt::Debug for Answering<F> {
 }
 
 /// The route that the request is not counted for yet.
-struct Counting(Option<Arc<Route>>);
+struct Counting(Option<Arc<ThreadRoute>>);
 
 impl Drop for Counting {
     fn drop(&mut self) {
@@ -125,5 +141,47 @@ where
             route.answered(TimeParts::of_task(&task), is_error);
         }
         outcome
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::future::{Ready, ready};
+    use std::task::Waker;
+
+    use super::*;
+
+    struct Answers;
+
+    impl Service<Request<()>> for Answers {
+        type Response = Response<()>;
+        type Error = Infallible;
+        type Future = Ready<Result<Response<()>, Infallible>>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, _: Request<()>) -> Self::Future {
+            ready(Ok(Response::new(())))
+        }
+    }
+
+    #[test]
+    fn methods_that_a_client_makes_up_do_not_take_the_places_of_routes() {
+        let profiler = Profiler::builder().start().expect("started");
+        let find = |extensions: &Extensions| extensions.get::<&'static str>().copied();
+        let mut service = RequestLayer::new(&profiler, find).layer(Answers);
+        let mut ask = |method: &str, route: &'static str| {
+            let request = Request::builder().method(method).extension(route).body(()).expect("a request");
+            let answering = std::pin::pin!(service.call(request));
+            assert!(answering.poll(&mut Context::from_waker(Waker::noop())).is_ready());
+        };
+        (0..1000).for_each(|number| ask(&format!("MADE-UP-{number}"), "/early"));
+        ask("PATCH", "/late");
+        let json = profiler.requests_json();
+        assert!(json.contains(r#""route": "/late", "method": "PATCH""#), "{json}");
+        assert!(json.contains(r#""route": "/early", "method": "(other)""#), "{json}");
     }
 }

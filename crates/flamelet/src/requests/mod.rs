@@ -31,7 +31,8 @@
 //! its CPU time and in the list of tasks: `flamelet top URL --tagfocus trace_id=4bf92f35…` answers for one trace.
 //!
 //! The number of routes is bounded: requests are counted by the template of the route (`/users/{id}`), never by their
-//! path, those without a route together, and after 500 routes all others together.
+//! path, those without a route together, and after 500 routes all others together. Methods that HTTP does not define are
+//! `(other)`.
 
 mod layer;
 
@@ -40,7 +41,7 @@ pub use layer::{Answering, RequestLayer, WatchedService};
 use crate::Profiler;
 
 impl Profiler {
-    /// Returns what `/debug/pprof/requests` answers: a JSON object with the `routes`, the one that took most time first.
+    /// Returns what `/debug/pprof/requests` answers: a JSON object with the `routes`, the one that took the most time first.
     pub fn requests_json(&self) -> String {
         self.shared().requests.json()
     }

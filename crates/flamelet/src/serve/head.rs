@@ -32,7 +32,7 @@ pub(super) fn parse(head: &[u8]) -> Result<Parts, Unreadable> {
         return Err((BAD, "the first line is not METHOD ADDRESS HTTP/1.1"));
     };
     if !matches!(version, "HTTP/1.1" | "HTTP/1.0") {
-        return Err((StatusCode::HTTP_VERSION_NOT_SUPPORTED, "only HTTP/1.0 and HTTP/1.1 are spoken here"));
+        return Err((StatusCode::HTTP_VERSION_NOT_SUPPORTED, "only HTTP/1.0 and HTTP/1.1 are supported"));
     }
     let mut builder = http::Request::builder().method(method).uri(address);
     for (index, line) in lines.enumerate() {
@@ -49,7 +49,7 @@ pub(super) fn parse(head: &[u8]) -> Result<Parts, Unreadable> {
 /// Returns the length of a request's body.
 pub(super) fn body_length(headers: &HeaderMap) -> Result<usize, Unreadable> {
     if headers.contains_key(TRANSFER_ENCODING) {
-        return Err((StatusCode::LENGTH_REQUIRED, "a body must have a Content-Length here"));
+        return Err((StatusCode::LENGTH_REQUIRED, "a body needs a Content-Length"));
     }
     let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
     let Some(first) = lengths.next() else { return Ok(0) };

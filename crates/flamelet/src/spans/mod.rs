@@ -12,7 +12,7 @@
 //!
 //! CPU, heap, lock, wall-clock and await samples carry the label `span`: the names of the spans around them, outermost
 //! first, such as `request:load_user:query`. Spans follow async code across threads if the code uses
-//! `#[instrument]` or `Instrument::instrument`, as `tracing` itself demands.
+//! `#[instrument]` or `Instrument::instrument`, as `tracing` itself requires.
 //!
 //! # Traces
 //!

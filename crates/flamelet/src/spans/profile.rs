@@ -1,9 +1,8 @@
 //! The profile of spans.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use flamelet_capture::profile::{Profile, ProfileBuilder};
+use flamelet_capture::profile::{Profile, ProfileBuilder, moment};
 
 use super::tree::{SpanPath, tree};
 use crate::Profiler;
@@ -33,8 +32,7 @@ pub(crate) fn profile(profiler: &Profiler, rows: &SpanCounts) -> Profile {
         ProfileBuilder::new(&[("spans", "count"), ("busy", "nanoseconds"), ("idle", "nanoseconds")]);
     builder.set_period("spans", "count", 1);
     builder.set_default_sample_type("busy");
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    builder.header_mut().time_nanos = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX);
+    builder.header_mut().time_nanos = moment::now();
     for (node, sums) in rows.0.iter().filter(|(_, sums)| *sums != [0; 3]) {
         let frames: Vec<_> = node
             .outwards()

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use tracing_core::Metadata;
 use tracing_core::callsite::Identifier;
 
-use crate::lock::{PerProcess, ProcessRwLock};
+use crate::work::lock::{PerProcess, ProcessRwLock};
 
 /// More paths than this are counted for the span around them.
 const MOST_PATHS: usize = 2_000;
@@ -17,7 +17,6 @@ const DEEPEST: usize = 64;
 /// Longer paths lose their outermost spans in labels.
 const LONGEST_PATH: usize = 200;
 
-/// A path of spans.
 pub(super) struct SpanPath {
     /// The span around this one; `None` for the root, which is no span.
     pub(super) parent: Option<Arc<SpanPath>>,

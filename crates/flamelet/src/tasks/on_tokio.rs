@@ -1,7 +1,9 @@
 //! tokio's ways to start work, with flamelet's tasks and labels.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::panic::Location;
+use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use flamelet_capture::labels::LabelSet;
@@ -51,8 +53,28 @@ where
     tokio::task::spawn_local(task(name_of(Location::caller()), future))
 }
 
-fn name_of(place: &Location<'_>) -> String {
-    format!("{}:{}", place.file(), place.line())
+/// How many places a thread remembers the names of.
+const REMEMBERED: usize = 16;
+
+thread_local! {
+    static NAMES: RefCell<Vec<(&'static Location<'static>, Rc<str>)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Returns the name of tasks that are spawned at this place.
+fn name_of(place: &'static Location<'static>) -> Rc<str> {
+    let make = || Rc::from(format!("{}:{}", place.file(), place.line()));
+    let remembered = NAMES.try_with(|names| {
+        let mut names = names.borrow_mut();
+        if let Some((_, name)) = names.iter().find(|(known, _)| std::ptr::eq(*known, place)) {
+            return name.clone();
+        }
+        let name: Rc<str> = make();
+        names.truncate(REMEMBERED - 1);
+        names.insert(0, (place, name.clone()));
+        name
+    });
+    // A thread that is ending remembers nothing.
+    remembered.unwrap_or_else(|_| make())
 }
 
 /// [`tokio::task::JoinSet`] whose futures are [`task`]s, each named after the line that spawns it.
@@ -88,7 +110,7 @@ impl<T: 'static> JoinSet<T> {
         self.set.spawn(task(name_of(Location::caller()), future))
     }
 
-    /// Does the same on the runtime of `handle`.
+    /// Spawns `future` on the runtime of `handle` as a task of the set.
     #[track_caller]
     pub fn spawn_on<F>(&mut self, future: F, handle: &Handle) -> AbortHandle
     where
@@ -107,7 +129,7 @@ impl<T: 'static> JoinSet<T> {
         self.set.spawn_local(task(name_of(Location::caller()), future))
     }
 
-    /// Does the same on this one.
+    /// Spawns `future` on `local` as a task of the set.
     #[track_caller]
     pub fn spawn_local_on<F>(&mut self, future: F, local: &LocalSet) -> AbortHandle
     where
@@ -126,7 +148,7 @@ impl<T: 'static> JoinSet<T> {
         self.set.spawn_blocking(LabelSet::current().carried_by(work))
     }
 
-    /// Does the same on the pool of `handle`'s runtime.
+    /// Runs `work` on the pool for blocking work of `handle`'s runtime, with the labels of this thread.
     #[track_caller]
     pub fn spawn_blocking_on<W>(&mut self, work: W, handle: &Handle) -> AbortHandle
     where
@@ -187,7 +209,7 @@ impl<T: 'static> JoinSet<T> {
         self.set.abort_all();
     }
 
-    /// Lets all tasks run on without the set.
+    /// Removes all tasks from the set; they keep running.
     pub fn detach_all(&mut self) {
         self.set.detach_all();
     }

@@ -13,13 +13,15 @@ const WAITS_FOR_WORK: &[&str] =
 const WORKS: &[&str] = &[
     "task::harness",
     "task::raw::poll",
-    "::block_on",
     "rayon_core::job",
     // Who waits for the other half of its own work.
     "rayon_core::join",
     "rayon_core::scope",
     "::in_worker",
 ];
+
+/// A word in the names of functions that wait for a future.
+const BLOCKS: &str = "::block_on";
 
 /// Tells idle threads by the functions on their stacks.
 #[cfg(any(feature = "cpu", feature = "http"))]
@@ -42,8 +44,12 @@ impl Idle {
 /// Returns whether a thread with these functions on its stack, leaf first, waits for work.
 pub(super) fn is_idle<'a>(names: impl Iterator<Item = &'a str>) -> bool {
     let mut waits = false;
-    for name in names {
+    let mut names = names;
+    while let Some(name) = names.next() {
         let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
+        if name.contains(BLOCKS) {
+            return waits && is_outermost(names);
+        }
         if has(WORKS) {
             return false;
         }
@@ -54,6 +60,14 @@ pub(super) fn is_idle<'a>(names: impl Iterator<Item = &'a str>) -> bool {
         waits |= (name.contains("tokio::runtime") || name.contains("rayon_core")) && has(WAITS_FOR_WORK);
     }
     waits
+}
+
+/// Returns whether the thread does nothing but run a runtime, as `#[tokio::main]` lets the main thread: its first function
+/// calls the runtime. Further in, a thread has work that needs the result. The names are those around the runtime's innermost.
+fn is_outermost<'a>(names: impl Iterator<Item = &'a str>) -> bool {
+    let runtime = |name: &&str| name.contains(BLOCKS) || name.contains("tokio::runtime");
+    let around = names.skip_while(runtime).filter(|name| !name.contains("FnOnce"));
+    around.take(2).any(|name| name.contains("__rust_begin_short_backtrace"))
 }
 
 #[cfg(test)]
@@ -82,5 +96,34 @@ mod tests {
         ]));
         assert!(!of(&["syscall", "rayon_core::sleep::Sleep::sleep", "rayon_core::join::join_context"]));
         assert!(!of(&[]));
+    }
+
+    #[test]
+    fn a_thread_that_only_runs_a_runtime_is_idle_while_that_waits() {
+        let of = |inner: &[&str], outer: &[&str]| {
+            let runtime = [
+                "tokio::runtime::park::CachedParkThread::block_on",
+                "tokio::runtime::runtime::Runtime::block_on",
+            ];
+            is_idle([inner, &runtime[..], outer].concat().into_iter())
+        };
+        let parked = &["syscall", "tokio::runtime::park::Inner::park"][..];
+        let start =
+            ["core::ops::function::FnOnce::call_once", "std::sys::backtrace::__rust_begin_short_backtrace"];
+        assert!(of(parked, &[&["app::main"][..], &start].concat()));
+        assert!(of(parked, &start), "main is inlined");
+        assert!(of(
+            &["epoll_wait", "tokio::runtime::driver::Driver::park"],
+            &[&["app::main"][..], &start].concat()
+        ));
+        assert!(
+            !of(&["nanosleep", "app::main::{{closure}}"], &[&["app::main"][..], &start].concat()),
+            "runs"
+        );
+        assert!(
+            !of(parked, &[&["app::query", "app::main"][..], &start].concat()),
+            "work that needs the result"
+        );
+        assert!(!of(parked, &["app::query", "tokio::runtime::task::raw::poll"]));
     }
 }

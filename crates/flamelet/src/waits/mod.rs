@@ -13,7 +13,7 @@ use crate::symbols::Symbols;
 use crate::{Error, ErrorKind, Profiler, Result, locks};
 use kinds::{Kind, Kinds};
 #[cfg(feature = "http")]
-pub(crate) use tasks::{task_and_thread_profile, task_json};
+pub(crate) use tasks::{one_task_json, task_and_thread_profile, task_json};
 pub(crate) use tasks::{task_profile, task_text};
 
 /// Which waits a profile shows, and by which stacks.
@@ -129,7 +129,7 @@ impl Profiler {
 
     /// Returns where tasks have held up the executor since the start, by polls that took longer than
     /// [`blocked_threshold`](crate::ProfilerBuilder::blocked_threshold), as at `/debug/pprof/blocked`. The label `cause`
-    /// says by what.
+    /// says why.
     pub fn blocked_polls(&self) -> Profile {
         WaitView::Blocked.profile(self, &WaitView::Blocked.rows())
     }
@@ -147,12 +147,12 @@ impl Profiler {
         Ok(wall_profile(self, clock))
     }
 
-    /// Returns the tasks that live, by where they await, as at `/debug/pprof/goroutine`, but without the threads.
+    /// Returns the live tasks, by where they await, as at `/debug/pprof/goroutine`, but without the threads.
     pub fn live_tasks(&self) -> Profile {
         task_profile(self)
     }
 
-    /// Returns the tasks that live as text, as at `/debug/pprof/goroutine?debug=2`: each with its name, its age, for how long
+    /// Returns the live tasks as text, as at `/debug/pprof/goroutine?debug=2`: each with its name, its age, for how long
     /// it has awaited and where, the longest wait first. The threads follow, with their states and stacks.
     ///
     /// Threads are asked for their stacks by a signal, see [`wall`](Self::wall).
@@ -175,12 +175,15 @@ pub(crate) const WALL_FREQUENCY: u32 = 20;
 /// Looks at all threads for `duration`, or until the service ends.
 #[cfg(any(feature = "cpu", feature = "http"))]
 pub(crate) fn look_around(
-    cancel: &std::sync::Arc<crate::task::Cancel>,
+    cancel: &std::sync::Arc<crate::work::background::Cancel>,
     duration: std::time::Duration,
     frequency: u32,
 ) -> Result<wait::wall::WallClock> {
     use std::time::{Duration, Instant};
 
+    // The thread that has asked for this is done by then. Caught on its way, it would seem to stay there.
+    const SETTLED: Duration = Duration::from_millis(10);
+    cancel.sleep(SETTLED)?;
     let mut clock = wait::wall::WallClock::start()?;
     let (start, period) = (Instant::now(), Duration::from_secs(1) / frequency.max(1));
     clock.look();

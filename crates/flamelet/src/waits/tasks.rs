@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use flamelet_capture::profile::{Profile, ProfileBuilder};
+use flamelet_capture::profile::{Profile, ProfileBuilder, sort_rows_by_key};
 use flamelet_capture::wait::tasks::{self, Info, Phase};
 use flamelet_capture::wait::{Mapped, add_stack};
 use flamelet_symbol::symbolize::Frame;
@@ -18,7 +18,7 @@ use crate::Profiler;
 const NOT_SAMPLED: &str = "[not sampled]";
 
 /// What is said where there is none.
-const NO_TASKS: &str = "no tasks: flamelet::task, flamelet::spawn and flamelet::axum::layer make them";
+const NO_TASKS: &str = "no tasks: flamelet::task, flamelet::spawn and flamelet::axum::layer create them";
 
 /// Returns a profile that counts tasks by where they await.
 pub(crate) fn task_profile(profiler: &Profiler) -> Profile {
@@ -81,7 +81,7 @@ fn missing(task: &Info) -> &'static str {
     }
 }
 
-/// What lives: tasks, those that await first, the longest wait on top; threads; and the names on their stacks.
+/// What lives: tasks, those that hold up a thread first, then those that await, the longest on top; threads; and the names on their stacks.
 struct Living {
     tasks: Vec<Info>,
     threads: Vec<threads::Info>,
@@ -91,7 +91,11 @@ struct Living {
 impl Living {
     fn of(profiler: &Profiler) -> Self {
         let mut tasks = tasks::all();
-        tasks.sort_by_key(|task| std::cmp::Reverse((task.phase == Phase::Awaiting, task.phase_nanos)));
+        let threshold = tasks::long_polls::threshold();
+        sort_rows_by_key(&mut tasks, |task| {
+            let holds_up = task.phase == Phase::Running && task.phase_nanos >= threshold;
+            std::cmp::Reverse((holds_up, task.phase == Phase::Awaiting, task.phase_nanos))
+        });
         let threads = threads::busy_first();
         let of_tasks = tasks.iter().flat_map(|task| task.stack.iter().chain(&task.spawned).copied());
         let names = Names::of(profiler.symbols(), of_tasks.chain(stacks_of(&threads)));
@@ -103,7 +107,8 @@ fn stacks_of(threads: &[threads::Info]) -> impl Iterator<Item = u64> + '_ {
     threads.iter().flat_map(|thread| thread.stack.iter().copied())
 }
 
-/// Returns all tasks as Go's `debug=2` shows goroutines: those that await first, the longest wait on top. The threads
+/// Returns all tasks as Go's `debug=2` shows goroutines: those that hold up a thread first, then those that await, the
+/// longest on top. The threads
 /// follow.
 pub(crate) fn task_text(profiler: &Profiler) -> String {
     let Living { tasks, threads, names } = Living::of(profiler);
@@ -128,6 +133,14 @@ pub(crate) fn task_json(profiler: &Profiler) -> String {
     let untracked = tasks::untracked();
     let (tasks, threads) = (tasks.join(",\n"), threads.join(",\n"));
     format!("{{\"tasks\": [\n{tasks}\n], \"threads\": [\n{threads}\n], \"untracked\": {untracked}}}\n")
+}
+
+/// Returns one task as JSON; `None` if no live task has this number.
+#[cfg(feature = "http")]
+pub(crate) fn one_task_json(profiler: &Profiler, id: u64) -> Option<String> {
+    let task = tasks::all().into_iter().find(|task| task.id == id)?;
+    let names = Names::of(profiler.symbols(), task.stack.iter().chain(&task.spawned).copied());
+    Some(format!("{{\"tasks\": [\n{}\n]}}\n", json(&task, &names)))
 }
 
 #[cfg(feature = "http")]
@@ -172,7 +185,10 @@ fn write_task(task: &Info, names: &Names, out: &mut String) {
 
 /// Returns the functions that made a task, without flamelet's own.
 fn makers<'a>(task: &'a Info, names: &'a Names) -> impl Iterator<Item = &'a Frame> {
-    let is_own = |frame: &&Frame| frame.name.trim_start_matches('<').starts_with("flamelet::");
+    let is_own = |frame: &&Frame| {
+        let name = frame.name.trim_start_matches('<');
+        ["flamelet::", "flamelet_capture::"].iter().any(|own| name.starts_with(own))
+    };
     task.spawned.iter().flat_map(|&address| names.at(address)).skip_while(is_own)
 }
 

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use flamelet_capture::profile::sort_rows_by_key;
 pub(super) use flamelet_capture::wait::threads::Info;
 use flamelet_capture::wait::threads::all;
 #[cfg(feature = "http")]
@@ -17,7 +18,7 @@ const NO_ANSWER: &str = "[no answer]";
 /// Returns the threads of the service: those that run first, then by the CPU time that they have used.
 pub(super) fn busy_first() -> Vec<Info> {
     let mut all = all();
-    all.sort_by_key(|thread| std::cmp::Reverse((thread.is_running, thread.cpu_nanos)));
+    sort_rows_by_key(&mut all, |thread| std::cmp::Reverse((thread.is_running, thread.cpu_nanos)));
     all
 }
 
@@ -63,7 +64,6 @@ pub(super) fn write_text(threads: &[Info], names: &Names, out: &mut String) {
     }
 }
 
-/// Returns a thread as JSON.
 #[cfg(feature = "http")]
 pub(super) fn json(thread: &Info, names: &Names) -> String {
     use crate::anatomy::json_text as text;

@@ -64,13 +64,13 @@ fn a_capture_that_a_timeout_would_cut_off_is_refused_at_once() {
     // Without `seconds`, Go's default of 30.
     for path in ["/debug/pprof/profile", "/debug/pprof/profile?seconds=20", "/debug/pprof/wall?seconds=25"] {
         let (status, text) = ask(path, None);
-        assert!(status == 400 && text.contains("ended after 20 s"), "{path}: {status} {text}");
+        assert!(status == 400 && text.contains("end after 20 s"), "{path}: {status} {text}");
     }
     assert_eq!(ask("/debug/pprof/profile?seconds=1", None).0, 200);
     assert_eq!(ask("/debug/pprof/profile?seconds=1", Some("15000")).0, 200);
     assert_eq!(ask("/debug/pprof/profile?seconds=1", Some("nonsense")).0, 200);
     let (status, text) = ask("/debug/pprof/profile?seconds=15", Some("15000"));
-    assert!(status == 400 && text.contains("ended after 15 s"), "{status} {text}");
+    assert!(status == 400 && text.contains("end after 15 s"), "{status} {text}");
     assert_eq!(ask("/debug/pprof/profile?seconds=1", Some("0")).0, 200, "no timeout");
 }
 

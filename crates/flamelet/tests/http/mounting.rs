@@ -72,7 +72,7 @@ fn the_viewer_keeps_what_its_budget_allows_and_says_when_that_is_too_little() {
     let small = Service::start(Profiler::builder().view_memory(4));
     let refused = small.ask("POST", take, &own, "");
     assert_eq!(refused.status, 422, "{}", refused.text());
-    assert!(refused.text().contains("this viewer may keep 0 KiB of one"), "{}", refused.text());
+    assert!(refused.text().contains("this viewer may keep only 0 KiB per profile"), "{}", refused.text());
     assert_eq!(small.profiler.metrics().view_memory, 0);
 
     let budget = 8 << 20;
@@ -223,12 +223,17 @@ fn the_router_can_be_nested_and_keeps_its_neighbours() {
     let service = Service::with_router(Profiler::builder(), |profiler| {
         axum::Router::new()
             .route("/", axum::routing::get(|| async { "home" }))
-            .nest("/internal", flamelet::axum::router(profiler))
+            .nest("/internal", flamelet::axum::router(profiler.clone()))
+            .nest("/of/{tenant}", axum::Router::new().nest("/b", flamelet::axum::router(profiler.clone())))
+            .nest("/in/{first}/{second}", flamelet::axum::router(profiler))
     });
     assert_eq!(service.get("/").text(), "home");
-    let page = service.get("/internal/debug/pprof/");
-    assert_eq!(page.status, 200);
-    assert!(page.text().contains("/internal/debug/pprof/profile"), "commands to copy have the whole address");
+    for prefix in ["/internal", "/of/acme/b", "/in/%7Bsecond%7D/b"] {
+        let page = service.get(&format!("{prefix}/debug/pprof/"));
+        assert_eq!(page.status, 200);
+        let whole = format!("http://{}{prefix}/debug/pprof/profile?seconds=10", service.address);
+        assert_eq!(shown_address(page.text()), whole, "commands to copy have the whole address");
+    }
     assert_eq!(service.get("/internal/debug/pprof/block").status, 200);
     assert_eq!(service.get("/debug/pprof/").status, 404);
 }

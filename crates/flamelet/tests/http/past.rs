@@ -48,6 +48,7 @@ fn ranges_that_make_no_sense_are_refused() {
         ("from=99999999999", 400, "is not a time"),
         ("to=-1h", 400, "to without from"),
         ("from=yesterday", 400, "is not a time"),
+        ("from=", 400, "is not a time"),
         ("from=%1b%5b31m", 400, "is not a time"),
         ("from=-1h&seconds=5", 400, "seconds and from params are incompatible"),
         ("from=-1h&last=5", 400, "last and from params are incompatible"),

@@ -62,7 +62,6 @@ impl Service {
         Self { address, profiler, _runtime: runtime }
     }
 
-    /// What `GET path` answers.
     pub(crate) fn get(&self, path: &str) -> Answer {
         self.ask("GET", path, &[], "")
     }

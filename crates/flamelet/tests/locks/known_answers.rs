@@ -7,7 +7,7 @@ use std::thread::{JoinHandle, Thread};
 
 use crate::contention::{ROUNDS, alone, contend, find, profiler};
 use crate::pprof::{lacks_pprof, run_pprof};
-use crate::sides::{check, sides};
+use crate::sides::{check, contention, sides};
 
 sides!(
     std_mutex,
@@ -185,7 +185,7 @@ sides!(
 #[test]
 fn a_thread_that_is_joined_and_one_that_parks() {
     let thread = Ending::default();
-    let joins = || contend(|meanwhile| ending::releases(&thread, meanwhile), || ending::waits(&thread));
+    let joins = || contention!(ending, &thread);
     if cfg!(target_feature = "crt-static") {
         // The C library's own function is called there: it works, and is not seen.
         let _alone = alone();
@@ -196,71 +196,46 @@ fn a_thread_that_is_joined_and_one_that_parks() {
         check("ending", "join", false, joins);
     }
     let parked = Parked::default();
-    check("park", "park", false, || {
-        contend(|meanwhile| park::releases(&parked, meanwhile), || park::waits(&parked))
-    });
+    check("park", "park", false, || contention!(park, &parked));
 }
 
 #[test]
 fn a_cell_that_is_set_once() {
     let cell = Cell::default();
-    check("once", "once", true, || {
-        contend(|meanwhile| once::releases(&cell, meanwhile), || once::waits(&cell))
-    });
+    check("once", "once", true, || contention!(once, &cell));
 }
 
 #[test]
 fn a_mutex_of_std() {
     let lock = Mutex::new(0);
-    check("std_mutex", "mutex", true, || {
-        contend(|meanwhile| std_mutex::releases(&lock, meanwhile), || std_mutex::waits(&lock))
-    });
+    check("std_mutex", "mutex", true, || contention!(std_mutex, &lock));
 }
 
 #[test]
 fn a_lock_of_std_for_readers_and_writers() {
     let lock = RwLock::new(0);
-    check("std_read", "rwlock", true, || {
-        contend(|meanwhile| std_read::releases(&lock, meanwhile), || std_read::waits(&lock))
-    });
-    check("std_write", "rwlock", true, || {
-        contend(|meanwhile| std_write::releases(&lock, meanwhile), || std_write::waits(&lock))
-    });
+    check("std_read", "rwlock", true, || contention!(std_read, &lock));
+    check("std_write", "rwlock", true, || contention!(std_write, &lock));
 }
 
 #[test]
 fn locks_of_parking_lot() {
     let lock = parking_lot::Mutex::new(0);
-    check("parking_mutex", "mutex", true, || {
-        contend(|meanwhile| parking_mutex::releases(&lock, meanwhile), || parking_mutex::waits(&lock))
-    });
+    check("parking_mutex", "mutex", true, || contention!(parking_mutex, &lock));
     let lock = parking_lot::RwLock::new(0);
-    check("parking_read", "rwlock", true, || {
-        contend(|meanwhile| parking_read::releases(&lock, meanwhile), || parking_read::waits(&lock))
-    });
-    check("parking_write", "rwlock", true, || {
-        contend(|meanwhile| parking_write::releases(&lock, meanwhile), || parking_write::waits(&lock))
-    });
+    check("parking_read", "rwlock", true, || contention!(parking_read, &lock));
+    check("parking_write", "rwlock", true, || contention!(parking_write, &lock));
 }
 
 #[test]
 fn a_condition_variable_and_a_channel() {
     let signal = Signal::default();
-    check("condition", "condvar", false, || {
-        contend(|meanwhile| condition::releases(&signal, meanwhile), || condition::waits(&signal))
-    });
+    check("condition", "condvar", false, || contention!(condition, &signal));
     let signal = ParkingSignal::default();
-    check("parking_condition", "condvar", false, || {
-        contend(
-            |meanwhile| parking_condition::releases(&signal, meanwhile),
-            || parking_condition::waits(&signal),
-        )
-    });
+    check("parking_condition", "condvar", false, || contention!(parking_condition, &signal));
     let (sender, receiver) = mpsc::channel();
     let both = (sender, Mutex::new(receiver));
-    check("channel", "channel", false, || {
-        contend(|meanwhile| channel::releases(&both, meanwhile), || channel::waits(&both))
-    });
+    check("channel", "channel", false, || contention!(channel, &both));
 }
 
 mod labelled {
@@ -297,7 +272,7 @@ fn at_a_coarse_rate_long_waits_are_still_exact() {
     flamelet::locks::set_rate(crate::contention::HELD / 2).expect("installed");
     let before = find(&profiler.block().expect("installed"), "std_mutex::waits");
     let lock = LOCK.get_or_init(Mutex::default);
-    let truth = contend(|meanwhile| std_mutex::releases(lock, meanwhile), || std_mutex::waits(lock));
+    let truth = contention!(std_mutex, lock);
     let after = find(&profiler.block().expect("installed"), "std_mutex::waits");
     assert_eq!(after.count - before.count, i64::from(ROUNDS), "each is longer than the rate");
     let delay = after.delay - before.delay;
@@ -315,7 +290,7 @@ fn rates_that_make_no_sense_are_refused_and_zero_stops() {
     flamelet::locks::set_rate(Duration::ZERO).expect("off");
     let before = find(&profiler.block().expect("installed"), "std_mutex::waits");
     let lock = Mutex::new(0);
-    contend(|meanwhile| std_mutex::releases(&lock, meanwhile), || std_mutex::waits(&lock));
+    contention!(std_mutex, &lock);
     assert_eq!(find(&profiler.block().expect("installed"), "std_mutex::waits"), before);
 }
 
@@ -328,7 +303,7 @@ fn go_reads_both_profiles_and_seconds_give_the_difference() {
     let profiler = profiler();
     let server = profiler.serve("127.0.0.1:0").expect("serves");
     let lock = Mutex::new(0);
-    contend(|meanwhile| std_mutex::releases(&lock, meanwhile), || std_mutex::waits(&lock));
+    contention!(std_mutex, &lock);
     let url = |path: &str| format!("http://{}/debug/pprof/{path}", server.address());
     for (path, function) in [("block", "std_mutex::waits"), ("mutex", "std_mutex::releases")] {
         let top = run_pprof(&["-top", "-nodecount=1000", "-nodefraction=0"], &url(path));

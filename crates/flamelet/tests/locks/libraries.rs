@@ -8,7 +8,7 @@ use crossbeam_channel::{Receiver, Sender};
 use crossbeam_utils::sync::{Parker, Unparker};
 
 use crate::contention::{alone, contend, find, profiler};
-use crate::sides::{check, check_made_of_lock, sides};
+use crate::sides::{check, check_made_of_lock, contention, sides};
 
 type Channel = (Sender<u32>, Receiver<u32>);
 
@@ -144,55 +144,36 @@ sides!(
 #[test]
 fn channels_and_parked_threads_of_crossbeam() {
     let channel = crossbeam_channel::unbounded();
-    check("crossbeam_receive", "channel", false, || {
-        contend(
-            |meanwhile| crossbeam_receive::releases(&channel, meanwhile),
-            || crossbeam_receive::waits(&channel),
-        )
-    });
+    check("crossbeam_receive", "channel", false, || contention!(crossbeam_receive, &channel));
     let channel = crossbeam_channel::bounded(1);
-    check("crossbeam_send", "channel", false, || {
-        contend(|meanwhile| crossbeam_send::releases(&channel, meanwhile), || crossbeam_send::waits(&channel))
-    });
+    check("crossbeam_send", "channel", false, || contention!(crossbeam_send, &channel));
     let parker = Parker::new();
     let unparker = parker.unparker().clone();
     let parked = (Mutex::new(parker), unparker);
-    check("crossbeam_park", "park", false, || {
-        contend(|meanwhile| crossbeam_park::releases(&parked, meanwhile), || crossbeam_park::waits(&parked))
-    });
+    check("crossbeam_park", "park", false, || contention!(crossbeam_park, &parked));
 }
 
 #[test]
 fn values_that_are_made_once() {
     let cell = Cell::default();
-    check("other_once", "once", true, || {
-        contend(|meanwhile| other_once::releases(&cell, meanwhile), || other_once::waits(&cell))
-    });
+    check("other_once", "once", true, || contention!(other_once, &cell));
     let calls = Calls::default();
-    check("call_once", "once", true, || {
-        contend(|meanwhile| call_once::releases(&calls, meanwhile), || call_once::waits(&calls))
-    });
+    check("call_once", "once", true, || contention!(call_once, &calls));
     let cell = Lazy::default();
-    check("lazy", "once", true, || {
-        contend(|meanwhile| lazy::releases(&cell, meanwhile), || lazy::waits(&cell))
-    });
+    check("lazy", "once", true, || contention!(lazy, &cell));
 }
 
 #[test]
 fn a_barrier() {
     let both = Barrier::new(2);
-    check_made_of_lock("barrier", "barrier", || {
-        contend(|meanwhile| barrier::releases(&both, meanwhile), || barrier::waits(&both))
-    });
+    check_made_of_lock("barrier", "barrier", || contention!(barrier, &both));
 }
 
 #[test]
 fn work_that_a_pool_of_rayon_does() {
     let threads = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a pool");
     let pool = (threads, AtomicBool::new(false));
-    check_made_of_lock("rayon_install", "join", || {
-        contend(|meanwhile| rayon_install::releases(&pool, meanwhile), || rayon_install::waits(&pool))
-    });
+    check_made_of_lock("rayon_install", "join", || contention!(rayon_install, &pool));
 }
 
 mod rayon_join {

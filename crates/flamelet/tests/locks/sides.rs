@@ -65,4 +65,14 @@ macro_rules! sides {
     };
 }
 
-pub(crate) use sides;
+/// Contends for a value with the two sides that [`sides`] has defined.
+macro_rules! contention {
+    ($module:ident, $value:expr) => {
+        crate::contention::contend(
+            |meanwhile| $module::releases($value, meanwhile),
+            || $module::waits($value),
+        )
+    };
+}
+
+pub(crate) use {contention, sides};

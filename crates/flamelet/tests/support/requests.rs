@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::net::TcpStream;
 
-use flamelet_capture::profile::protobuf::{FieldValue, Fields};
+use flamelet_capture::profile::protobuf::bytes_field;
 
 /// One request that was taken.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,13 +41,8 @@ pub(crate) fn read_request(stream: &mut TcpStream) -> Option<Request> {
     Some(Request { path, headers, body })
 }
 
-/// Returns the first field of a message with this number.
 pub(crate) fn field(message: &[u8], wanted: u32) -> Vec<u8> {
-    let mut fields = Fields::new(message);
-    while let Some((number, value)) = fields.next().expect("a message") {
-        if let (true, FieldValue::Bytes(bytes)) = (number == wanted, value) {
-            return bytes.to_vec();
-        }
-    }
-    panic!("field {wanted} is missing");
+    let field = bytes_field(message, wanted).expect("a message");
+    assert!(!field.is_empty(), "no field {wanted}");
+    field.to_vec()
 }

@@ -288,6 +288,16 @@ fn tasks_are_listed_with_their_await_stacks() {
     ] {
         assert!(json.contains(word), "{word}: {json}");
     }
+    let id = json.split("{\"id\": ").find(|task| task.contains("\"name\": \"stuck\""));
+    let id = id.and_then(|task| task.split(',').next()).expect("a number");
+    let one = String::from_utf8(get(&server, &format!("tasks?id={id}"))).expect("text");
+    assert!(one.contains("\"name\": \"stuck\"") && one.matches("\"id\": ").count() == 1, "{one}");
+    for (wrong, said) in
+        [("999999999", "404 Not Found"), ("0", "400 Bad Request"), ("-1", "400"), ("x", "400")]
+    {
+        let refused = String::from_utf8(get(&server, &format!("tasks?id={wrong}"))).expect("text");
+        assert!(refused.contains(said), "{wrong}: {refused}");
+    }
     if !lacks_pprof() {
         let top = run_pprof(&["-top", "-nodecount=1000", "-nodefraction=0"], &url("goroutine"));
         assert!(top.contains("Type: goroutine") && top.contains("outer_of_stuck"), "{top}");

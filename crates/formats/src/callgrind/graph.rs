@@ -27,7 +27,6 @@ pub(super) struct CostPlace {
 /// The costs of one place or call, one per event.
 pub(super) type Costs = Box<[u64]>;
 
-/// Adds `from` to `into`.
 pub(super) fn add_costs(into: &mut [u64], from: &[u64]) {
     into.iter_mut().zip(from).for_each(|(a, b)| *a = a.saturating_add(*b));
 }

@@ -10,7 +10,7 @@ use rustc_hash::FxBuildHasher;
 use super::expand::expand;
 use super::graph::{CostPlace, FunctionKey, Graph, NameId};
 use crate::assembly::{Assembly, ByteIndex};
-use crate::input::Input;
+use crate::input::{Input, LineResult};
 use crate::number::{decimal, hex, words};
 use crate::{Error, FormatOptions, Notes};
 
@@ -31,16 +31,9 @@ pub(crate) fn recognise(head: &[u8]) -> bool {
 pub(crate) fn read(input: Input<'_>, _options: &FormatOptions, notes: &mut Notes) -> Result<Profile> {
     let budget = &input.budget().clone();
     let mut parser = OutFileParser::new(budget);
-    let mut lines = input.lines();
-    while let Some(line) = lines.next()? {
-        if let Err(what) = parser.line(line.trim_ascii()) {
-            return Err(lines.corrupt(what));
-        }
-    }
+    input.each_line(|line| parser.line(line.trim_ascii()))?;
     parser.finish(budget, notes)
 }
-
-type LineResult = std::result::Result<(), &'static str>;
 
 /// Which kind of compressed name, `(1) name`, a line contains.
 #[derive(Clone, Copy)]
@@ -232,7 +225,7 @@ impl OutFileParser {
         Ok(id)
     }
 
-    /// Returns a name for a number that has none: files that were cut or put together lack some.
+    /// Returns a name for a number that has none: some are missing in files that were cut or joined.
     fn undefined(&mut self, space: NameSpace, number: u64) -> NameId {
         let id = self.text(format!("({number})").as_bytes());
         if self.budget.has_room(hash_entry(size_of::<(u64, NameId)>())) {

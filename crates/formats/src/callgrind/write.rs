@@ -7,7 +7,7 @@ use flamelet_profile::{Profile, Result};
 use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 
 use crate::frames::{FrameTable, WrittenFrame, value_type};
-use crate::{FormatOptions, Notes};
+use crate::output::Output;
 
 /// A function by module, file and name.
 type Key<'a> = (&'a str, &'a str, &'a str);
@@ -20,12 +20,7 @@ struct FunctionCosts<'a> {
 }
 
 /// Writes every value of the profile as an event.
-pub(crate) fn write(
-    profile: &Profile,
-    out: &mut dyn Write,
-    _options: &FormatOptions,
-    notes: &mut Notes,
-) -> Result<()> {
+pub(crate) fn write(profile: &Profile, Output { out, notes, .. }: Output<'_>) -> Result<()> {
     notes.dropped_labels(profile);
     notes.dropped_timeline(profile);
     notes.dropped_places(profile, "addresses");

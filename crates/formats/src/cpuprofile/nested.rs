@@ -52,7 +52,6 @@ pub(super) fn parse(text: &[u8], budget: &Budget) -> Result<CpuProfileFile> {
 /// What a part costs in addition to its text.
 const PART: usize = size_of::<(Vec<u8>, usize, usize, OpenBracket)>() + ALLOCATION;
 
-/// An open bracket.
 enum OpenBracket {
     Object { is_part: bool },
     Array { is_children: bool, has_parts: bool },

@@ -1,23 +1,16 @@
 //! Writes a processed profile, version 49, which has every table in its thread.
 
-use std::io::Write;
-
-use flamelet_profile::{ErrorKind, Event, Profile, Result, StackId, Thread};
+use flamelet_profile::{Event, Profile, Result, StackId, Thread};
 use rustc_hash::FxHashMap as HashMap;
 use serde_json::{Value, json};
 
 use crate::frames::{FrameTable, events_by_thread, nanos_per, value_type};
-use crate::{Error, FormatOptions, Notes};
+use crate::output::Output;
 
 const VERSION: u32 = 49;
 
 /// Writes one value as a processed profile.
-pub(crate) fn write(
-    profile: &Profile,
-    out: &mut dyn Write,
-    options: &FormatOptions,
-    notes: &mut Notes,
-) -> Result<()> {
+pub(crate) fn write(profile: &Profile, Output { out, options, notes }: Output<'_>) -> Result<()> {
     let index = options.sample_index(profile)?;
     notes.dropped_values(profile, index);
     notes.dropped_comments(profile);
@@ -63,7 +56,7 @@ pub(crate) fn write(
         "counters": [],
         "threads": threads,
     });
-    serde_json::to_writer(out, &file).map_err(|error| Error::new(ErrorKind::Io, error.to_string()))
+    crate::json::write(out, &file)
 }
 
 fn meta(profile: &Profile, kind: &str) -> Value {
@@ -140,7 +133,6 @@ fn breakpad_id(build_id: &str) -> String {
     swapped + "0"
 }
 
-/// The tables of one thread.
 struct ThreadTables<'a, 'p> {
     profile: &'p Profile,
     libs: &'a Libs,

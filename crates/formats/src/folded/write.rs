@@ -8,17 +8,13 @@ use hashbrown::HashTable;
 use rustc_hash::FxBuildHasher;
 
 use super::units_in_count;
+use crate::Limits;
 use crate::assembly::ByteIndex;
 use crate::frames::{FrameTable, value_type};
-use crate::{FormatOptions, Limits, Notes};
+use crate::output::Output;
 
 /// Writes one value as folded stacks.
-pub(crate) fn write(
-    profile: &Profile,
-    out: &mut dyn Write,
-    options: &FormatOptions,
-    notes: &mut Notes,
-) -> Result<()> {
+pub(crate) fn write(profile: &Profile, Output { out, options, notes }: Output<'_>) -> Result<()> {
     let index = options.sample_index(profile)?;
     notes.dropped_values(profile, index);
     notes.dropped_labels(profile);

@@ -2,7 +2,6 @@
 
 use rustc_hash::FxHashMap as HashMap;
 
-/// The figures of one trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct TraceCost {
     pub(super) objects: i64,
@@ -62,7 +61,6 @@ impl TraceCosts {
         self.allocate(trace, size, pointer);
     }
 
-    /// Frees a pointer.
     pub(super) fn free_pointer(&mut self, pointer: u64) {
         match self.pointers.remove(&pointer) {
             Some((trace, size)) => self.free(trace, size, pointer),

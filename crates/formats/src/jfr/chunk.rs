@@ -7,7 +7,6 @@ use flamelet_profile::{Error, ErrorKind, Result};
 /// The longest text; real ones are names and the command line.
 const LONGEST_TEXT: usize = 1 << 20;
 
-/// The header of a chunk.
 #[derive(Debug)]
 pub(super) struct ChunkHeader {
     pub(super) size: i64,
@@ -48,7 +47,6 @@ impl ChunkHeader {
         })
     }
 
-    /// Returns the chunk from `offset` on.
     pub(super) fn at<'a>(&self, chunk: &'a [u8], offset: i64) -> Option<&'a [u8]> {
         chunk.get(usize::try_from(offset).ok().filter(|&offset| offset >= Self::SIZE)?..)
     }

@@ -3,6 +3,7 @@
 use flamelet_profile::{ErrorKind, Result};
 
 use super::{LineReader, TextProfile, numbers, stack};
+use crate::input::LineResult;
 use crate::{Error, Notes};
 
 pub(super) struct Contention {
@@ -18,7 +19,7 @@ impl Default for Contention {
 }
 
 impl LineReader for Contention {
-    fn line(&mut self, line: &[u8], text: &mut TextProfile) -> std::result::Result<(), &'static str> {
+    fn line(&mut self, line: &[u8], text: &mut TextProfile) -> LineResult {
         if line.is_empty() {
             return Ok(());
         }
@@ -52,7 +53,7 @@ impl LineReader for Contention {
 }
 
 impl Contention {
-    fn setting(&mut self, key: &[u8], value: &[u8]) -> std::result::Result<(), &'static str> {
+    fn setting(&mut self, key: &[u8], value: &[u8]) -> LineResult {
         let number = numbers(value).next();
         match key {
             b"cycles/second" => self.cycles_per_second = number.ok_or("bad cycles/second")? as f64,
@@ -63,7 +64,7 @@ impl Contention {
     }
 
     /// Takes `DELAY COUNT @ 0x1 0x2`; the delay is in cycles if their rate is known, otherwise in nanoseconds.
-    fn sample(&self, line: &[u8], text: &mut TextProfile) -> std::result::Result<(), &'static str> {
+    fn sample(&self, line: &[u8], text: &mut TextProfile) -> LineResult {
         let at = memchr::memchr(b'@', line).ok_or("a sample without `@`")?;
         let mut counts = numbers(&line[..at]);
         let (Some(delay), Some(count)) = (counts.next(), counts.next()) else {

@@ -3,6 +3,7 @@
 use flamelet_profile::{ErrorKind, Result};
 
 use super::{LineReader, TextProfile, numbers, stack};
+use crate::input::LineResult;
 use crate::{Error, Notes};
 
 /// Returns the kind of count that a first line names.
@@ -19,7 +20,7 @@ pub(super) struct Count {
 }
 
 impl LineReader for Count {
-    fn line(&mut self, line: &[u8], text: &mut TextProfile) -> std::result::Result<(), &'static str> {
+    fn line(&mut self, line: &[u8], text: &mut TextProfile) -> LineResult {
         match line {
             [] => Ok(()),
             [b'#', comment @ ..] => {

@@ -84,7 +84,7 @@ pub(super) fn read(bytes: &[u8], budget: &Budget) -> Result<Profile> {
     for line in bytes[(at * words.size()).min(bytes.len())..].split(|&byte| byte == b'\n') {
         let line = line.trim_ascii();
         if is_java && line.starts_with(b"0x") {
-            // A line that is none names nothing.
+            // A line without a name is skipped.
             let _ = java::symbol(line, &mut samples);
         } else if let Some(module) = parse_module(line) {
             samples.module(module);

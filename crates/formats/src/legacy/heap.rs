@@ -5,6 +5,7 @@ use flamelet_profile::{ErrorKind, Result};
 use super::{LineReader, TextProfile, numbers, stack};
 use crate::addresses::Symbol;
 use crate::heap::{add_go_columns, unbias};
+use crate::input::LineResult;
 use crate::number::{decimal, prefixed_hex};
 use crate::{Error, Notes};
 
@@ -17,7 +18,7 @@ pub(super) struct Heap {
 }
 
 impl LineReader for Heap {
-    fn line(&mut self, line: &[u8], text: &mut TextProfile) -> std::result::Result<(), &'static str> {
+    fn line(&mut self, line: &[u8], text: &mut TextProfile) -> LineResult {
         match line {
             [] => Ok(()),
             [b'#', comment @ ..] => {
@@ -43,7 +44,7 @@ impl LineReader for Heap {
 
 impl Heap {
     /// `heap profile: 1: 4 [7: 1000] @ heap_v2/524288`.
-    fn first(&mut self, line: &[u8], text: &mut TextProfile) -> std::result::Result<(), &'static str> {
+    fn first(&mut self, line: &[u8], text: &mut TextProfile) -> LineResult {
         let at = memchr::memchr(b'@', line).ok_or("no `@` in the first line")?;
         let kind = line[at + 1..].trim_ascii();
         let slash = memchr::memchr(b'/', kind);
@@ -64,7 +65,7 @@ impl Heap {
     }
 
     /// Takes `1: 4 [7: 1000] @ 0x1 0x2`: live objects, and in brackets all.
-    fn sample(&mut self, line: &[u8], text: &mut TextProfile) -> std::result::Result<(), &'static str> {
+    fn sample(&mut self, line: &[u8], text: &mut TextProfile) -> LineResult {
         let at = memchr::memchr(b'@', line).ok_or("a sample without `@`")?;
         let counts: Vec<i64> = numbers(&line[..at]).collect();
         let [live, live_bytes, all, all_bytes] = counts[..] else {

@@ -5,6 +5,7 @@ use flamelet_profile::{ErrorKind, Result};
 use super::{LineReader, TextProfile, numbers};
 use crate::addresses::{AddressSamples, Symbol};
 use crate::heap::unbias;
+use crate::input::LineResult;
 use crate::number::{prefixed_hex, words};
 use crate::{Error, Notes};
 
@@ -21,7 +22,7 @@ pub(super) struct Java {
 }
 
 impl LineReader for Java {
-    fn line(&mut self, line: &[u8], text: &mut TextProfile) -> std::result::Result<(), &'static str> {
+    fn line(&mut self, line: &[u8], text: &mut TextProfile) -> LineResult {
         if line.is_empty() {
             return Ok(());
         }
@@ -62,7 +63,7 @@ impl Java {
         }
     }
 
-    fn setting(&mut self, key: &[u8], value: &[u8]) -> std::result::Result<(), &'static str> {
+    fn setting(&mut self, key: &[u8], value: &[u8]) -> LineResult {
         match (key, value) {
             (b"sampling period", _) => {
                 self.period = numbers(value).next().ok_or("a bad sampling period")?.max(1);
@@ -75,12 +76,7 @@ impl Java {
     }
 
     /// Takes `OBJECTS BYTES @ …` for a heap, `DELAY COUNT @ …` for contention. Addresses only refer to names.
-    fn sample(
-        &self,
-        figures: &[u8],
-        stack: &[u8],
-        text: &mut TextProfile,
-    ) -> std::result::Result<(), &'static str> {
+    fn sample(&self, figures: &[u8], stack: &[u8], text: &mut TextProfile) -> LineResult {
         let mut figures = numbers(figures);
         let (Some(first), Some(second)) = (figures.next(), figures.next()) else {
             return Err("a sample without counts");
@@ -100,7 +96,7 @@ impl Java {
 }
 
 /// `0x1 com.example.Class.method (Class.java:123)`.
-pub(super) fn symbol(line: &[u8], samples: &mut AddressSamples) -> std::result::Result<(), &'static str> {
+pub(super) fn symbol(line: &[u8], samples: &mut AddressSamples) -> LineResult {
     let space = memchr::memchr2(b' ', b'\t', line).unwrap_or(line.len());
     let address = prefixed_hex(&line[..space]).ok_or("a bad address")?;
     let rest = String::from_utf8_lossy(line[space..].trim_ascii());

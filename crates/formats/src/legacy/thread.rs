@@ -4,6 +4,7 @@ use flamelet_profile::Result;
 
 use super::{LineReader, TextProfile};
 use crate::Notes;
+use crate::input::LineResult;
 use crate::number::{prefixed_hex, words};
 
 #[derive(Default)]
@@ -18,7 +19,7 @@ pub(super) struct Threads {
 }
 
 impl LineReader for Threads {
-    fn line(&mut self, line: &[u8], text: &mut TextProfile) -> std::result::Result<(), &'static str> {
+    fn line(&mut self, line: &[u8], text: &mut TextProfile) -> LineResult {
         if !std::mem::replace(&mut self.started, true) {
             text.assembly.column("thread", "count");
         }

@@ -64,10 +64,13 @@ pub(super) struct Resource {
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub(super) struct KeyValue {
     pub(super) key: String,
     pub(super) value: AnyValue,
+    /// The key in the dictionary, where OpenTelemetry's collector puts it.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(super) key_strindex: i32,
 }
 
 /// The value of an attribute; only text and whole numbers are kept.
@@ -80,10 +83,13 @@ pub(super) struct AnyValue {
     pub(super) bool_value: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) int_value: Option<IntText>,
+    /// A text in the dictionary.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) string_value_strindex: Option<i32>,
 }
 
 /// A 64-bit number that is text in JSON.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct IntText(pub(super) i64);
 
 impl Serialize for IntText {

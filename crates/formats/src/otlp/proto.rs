@@ -2,9 +2,8 @@
 
 use flamelet_profile::budget::ALLOCATION;
 use flamelet_profile::protobuf::{FieldValue, Fields, MessageWriter, varint};
-use flamelet_profile::{Budget, Error, ErrorKind, Result};
+use flamelet_profile::{Budget, Error, ErrorKind, Result, hex};
 
-use super::links;
 use super::model::{
     AnyValue, Attribute, Dictionary, Function, IntText, KeyValue, Line, Link, Location, Mapping, OtlpProfile,
     ProfilesData, Resource, ResourceProfiles, Sample, ScopeProfiles, Stack, ValueType,
@@ -52,48 +51,166 @@ fn starts_like_otlp(bytes: &[u8]) -> bool {
         && matches!(first, Ok(Some((1 | 2, FieldValue::Bytes(_)))))
 }
 
-/// Calls `each` for every field, up to the first error.
-fn each_field<'a>(bytes: &'a [u8], mut each: impl FnMut(u32, FieldValue<'a>) -> Result<()>) -> Result<()> {
-    let mut fields = Fields::new(bytes);
-    while let Some((number, value)) = fields.next()? {
-        each(number, value)?;
-    }
-    Ok(())
+/// Decodes `ProfilesData`, charging `budget` for all of it: an empty message takes two bytes of the file.
+pub(super) fn decode(bytes: &[u8], budget: &Budget) -> Result<ProfilesData> {
+    let mut data = ProfilesData::default();
+    data.read_all(bytes, budget)?;
+    Ok(data)
 }
 
-fn text(value: FieldValue<'_>, budget: &Budget) -> Result<String> {
-    let bytes = value.bytes()?;
-    budget.charge(bytes.len() + ALLOCATION)?;
-    match std::str::from_utf8(bytes) {
-        Ok(text) => Ok(text.into()),
-        Err(_) => {
-            // Each invalid byte becomes a three-byte character.
-            budget.charge(bytes.len() * 3)?;
-            Ok(String::from_utf8_lossy(bytes).into_owned())
+/// Encodes `ProfilesData`.
+pub(super) fn encode(data: &ProfilesData) -> Vec<u8> {
+    let mut out = MessageWriter::default();
+    data.write_all(&mut out);
+    out.into_bytes()
+}
+
+trait Message: Default {
+    /// Reads a field; unknown ones are skipped.
+    fn read_field(&mut self, number: u32, value: FieldValue<'_>, budget: &Budget) -> Result<()>;
+
+    /// Writes all fields.
+    fn write_all(&self, out: &mut MessageWriter);
+
+    fn read_all(&mut self, bytes: &[u8], budget: &Budget) -> Result<()> {
+        let mut fields = Fields::new(bytes);
+        while let Some((number, value)) = fields.next()? {
+            self.read_field(number, value, budget)?;
+        }
+        Ok(())
+    }
+}
+
+/// What a field of a message holds.
+trait FieldContent {
+    fn read(&mut self, value: FieldValue<'_>, budget: &Budget) -> Result<()>;
+    fn write(&self, number: u32, out: &mut MessageWriter);
+}
+
+/// Messages: the number and the name of each field.
+macro_rules! messages {
+    ($($message:ident { $($number:literal $field:ident),* })*) => {$(
+        impl Message for $message {
+            fn read_field(&mut self, number: u32, value: FieldValue<'_>, budget: &Budget) -> Result<()> {
+                match number {
+                    $($number => self.$field.read(value, budget),)*
+                    _ => Ok(()),
+                }
+            }
+
+            fn write_all(&self, out: &mut MessageWriter) {
+                $(self.$field.write($number, out);)*
+            }
+        }
+    )*};
+}
+
+messages! {
+    ProfilesData { 1 resource_profiles, 2 dictionary }
+    ResourceProfiles { 1 resource, 2 scope_profiles }
+    Resource { 1 attributes }
+    KeyValue { 1 key, 2 value, 3 key_strindex }
+    AnyValue { 1 string_value, 2 bool_value, 3 int_value, 8 string_value_strindex }
+    ScopeProfiles { 2 profiles }
+    ValueType { 1 type_strindex, 2 unit_strindex }
+    Sample { 1 stack_index, 2 attribute_indices, 3 link_index, 4 values, 5 timestamps_unix_nano }
+    Dictionary {
+        1 mapping_table, 2 location_table, 3 function_table, 4 link_table, 5 string_table, 6 attribute_table,
+        7 stack_table
+    }
+    Mapping { 1 memory_start, 2 memory_limit, 3 file_offset, 4 filename_strindex, 5 attribute_indices }
+    Location { 1 mapping_index, 2 address, 3 lines }
+    Line { 1 function_index, 2 line, 3 column }
+    Function { 1 name_strindex, 2 system_name_strindex, 3 filename_strindex, 4 start_line }
+    Attribute { 1 key_strindex, 2 value, 3 unit_strindex }
+    Stack { 1 location_indices }
+}
+
+impl Message for OtlpProfile {
+    fn read_field(&mut self, number: u32, value: FieldValue<'_>, budget: &Budget) -> Result<()> {
+        match number {
+            1 => self.sample_type.read(value, budget)?,
+            2 => self.samples.read(value, budget)?,
+            3 => self.time_unix_nano = value.fixed64()?,
+            4 => self.duration_nano.read(value, budget)?,
+            5 => self.period_type.read(value, budget)?,
+            6 => self.period.read(value, budget)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn write_all(&self, out: &mut MessageWriter) {
+        self.sample_type.write(1, out);
+        self.samples.write(2, out);
+        out.fixed64(3, self.time_unix_nano);
+        self.duration_nano.write(4, out);
+        if self.period_type != ValueType::default() {
+            self.period_type.write(5, out);
+        }
+        self.period.write(6, out);
+    }
+}
+
+impl Message for Link {
+    fn read_field(&mut self, number: u32, value: FieldValue<'_>, budget: &Budget) -> Result<()> {
+        let id = match number {
+            1 => &mut self.trace_id,
+            2 => &mut self.span_id,
+            _ => return Ok(()),
+        };
+        let bytes = value.bytes()?;
+        budget.charge(2 * bytes.len() + ALLOCATION)?;
+        *id = hex::encode(bytes);
+        Ok(())
+    }
+
+    fn write_all(&self, out: &mut MessageWriter) {
+        for (number, digits) in [(1, &self.trace_id), (2, &self.span_id)] {
+            let id = hex::decode(digits).unwrap_or_default();
+            if !id.is_empty() {
+                out.bytes(number, &id);
+            }
         }
     }
 }
 
-/// Reads the index of a table row.
-fn index(value: FieldValue<'_>) -> Result<i32> {
-    checked_index(value.uint()?)
+impl<M: Message> FieldContent for M {
+    fn read(&mut self, value: FieldValue<'_>, budget: &Budget) -> Result<()> {
+        self.read_all(value.bytes()?, budget)
+    }
+
+    fn write(&self, number: u32, out: &mut MessageWriter) {
+        out.message(number, |out| self.write_all(out));
+    }
 }
 
-fn checked_index(number: u64) -> Result<i32> {
-    let damaged = |_| Error::new(ErrorKind::Corrupt, "the OTLP profile is damaged: an index is out of range");
-    i32::try_from(number as i64).map_err(damaged)
+/// A table.
+impl<M: Message> FieldContent for Vec<M> {
+    fn read(&mut self, value: FieldValue<'_>, budget: &Budget) -> Result<()> {
+        let mut row = M::default();
+        row.read(value, budget)?;
+        push(self, row, budget)
+    }
+
+    fn write(&self, number: u32, out: &mut MessageWriter) {
+        self.iter().for_each(|row| row.write(number, out));
+    }
 }
 
-/// Reads the indices of table rows.
-fn push_indices(value: FieldValue<'_>, into: &mut Vec<i32>, budget: &Budget) -> Result<()> {
-    budget.charge(value.count() * size_of::<i32>() + ALLOCATION)?;
-    value.each_uint(|number| {
-        into.push(checked_index(number)?);
-        Ok(())
-    })
+impl FieldContent for Vec<String> {
+    fn read(&mut self, value: FieldValue<'_>, budget: &Budget) -> Result<()> {
+        let mut text = String::new();
+        text.read(value, budget)?;
+        push(self, text, budget)
+    }
+
+    fn write(&self, number: u32, out: &mut MessageWriter) {
+        self.iter().for_each(|text| text.write(number, out));
+    }
 }
 
-/// Appends a message to its table; the first one allocates room for some more.
+/// Appends a row to its table; the first one allocates room for some more.
 fn push<T>(table: &mut Vec<T>, row: T, budget: &Budget) -> Result<()> {
     let rows = if table.is_empty() { 4 } else { 1 };
     budget.charge(rows * size_of::<T>())?;
@@ -101,365 +218,111 @@ fn push<T>(table: &mut Vec<T>, row: T, budget: &Budget) -> Result<()> {
     Ok(())
 }
 
-/// Decodes `ProfilesData`, charging `budget` for all of it: an empty message takes two bytes of the file.
-pub(super) fn decode(bytes: &[u8], budget: &Budget) -> Result<ProfilesData> {
-    let mut data = ProfilesData::default();
-    each_field(bytes, |number, value| {
-        match number {
-            1 => {
-                push(&mut data.resource_profiles, decode_resource_profiles(value.bytes()?, budget)?, budget)?;
+impl FieldContent for String {
+    fn read(&mut self, value: FieldValue<'_>, budget: &Budget) -> Result<()> {
+        let bytes = value.bytes()?;
+        budget.charge(bytes.len() + ALLOCATION)?;
+        *self = match std::str::from_utf8(bytes) {
+            Ok(text) => text.into(),
+            Err(_) => {
+                // Each invalid byte becomes a three-byte character.
+                budget.charge(bytes.len() * 3)?;
+                String::from_utf8_lossy(bytes).into_owned()
             }
-            2 => decode_dictionary(value.bytes()?, &mut data.dictionary, budget)?,
-            _ => {}
-        }
+        };
         Ok(())
-    })?;
-    Ok(data)
+    }
+
+    fn write(&self, number: u32, out: &mut MessageWriter) {
+        out.bytes(number, self.as_bytes());
+    }
 }
 
-fn decode_resource_profiles(bytes: &[u8], budget: &Budget) -> Result<ResourceProfiles> {
-    let mut profiles = ResourceProfiles::default();
-    each_field(bytes, |number, value| {
-        match number {
-            1 => profiles.resource = decode_resource(value.bytes()?, budget)?,
-            2 => push(&mut profiles.scope_profiles, decode_scope(value.bytes()?, budget)?, budget)?,
-            _ => {}
-        }
-        Ok(())
-    })?;
-    Ok(profiles)
+/// One of several values, only one of which is there.
+impl<T: FieldContent + Default> FieldContent for Option<T> {
+    fn read(&mut self, value: FieldValue<'_>, budget: &Budget) -> Result<()> {
+        self.get_or_insert_default().read(value, budget)
+    }
+
+    fn write(&self, number: u32, out: &mut MessageWriter) {
+        self.iter().for_each(|value| value.write(number, out));
+    }
 }
 
-fn decode_resource(bytes: &[u8], budget: &Budget) -> Result<Resource> {
-    let mut resource = Resource::default();
-    each_field(bytes, |number, value| {
-        if number == 1 {
-            let mut pair = KeyValue::default();
-            each_field(value.bytes()?, |number, value| {
-                match number {
-                    1 => pair.key = text(value, budget)?,
-                    2 => pair.value = decode_any(value.bytes()?, budget)?,
-                    _ => {}
-                }
+/// Numbers: how each is written, and how it is made from the bits and the bits from it.
+macro_rules! numbers {
+    ($($content:ty, $write:ident: $bits:ident => $content_of:expr, $number:ident => $bits_of:expr;)*) => {$(
+        impl FieldContent for $content {
+            fn read(&mut self, value: FieldValue<'_>, _: &Budget) -> Result<()> {
+                let $bits = value.uint()?;
+                *self = $content_of;
                 Ok(())
-            })?;
-            push(&mut resource.attributes, pair, budget)?;
-        }
-        Ok(())
-    })?;
-    Ok(resource)
-}
-
-fn decode_any(bytes: &[u8], budget: &Budget) -> Result<AnyValue> {
-    let mut any = AnyValue::default();
-    each_field(bytes, |number, value| {
-        match number {
-            1 => any.string_value = Some(text(value, budget)?),
-            2 => any.bool_value = Some(value.bool()?),
-            3 => any.int_value = Some(IntText(value.int()?)),
-            _ => {}
-        }
-        Ok(())
-    })?;
-    Ok(any)
-}
-
-fn decode_scope(bytes: &[u8], budget: &Budget) -> Result<ScopeProfiles> {
-    let mut scope = ScopeProfiles::default();
-    each_field(bytes, |number, value| {
-        if number == 2 {
-            push(&mut scope.profiles, decode_profile(value.bytes()?, budget)?, budget)?;
-        }
-        Ok(())
-    })?;
-    Ok(scope)
-}
-
-fn decode_profile(bytes: &[u8], budget: &Budget) -> Result<OtlpProfile> {
-    let mut profile = OtlpProfile::default();
-    each_field(bytes, |number, value| {
-        match number {
-            1 => profile.sample_type = decode_value_type(value.bytes()?)?,
-            2 => push(&mut profile.samples, decode_sample(value.bytes()?, budget)?, budget)?,
-            3 => profile.time_unix_nano = value.fixed64()?,
-            4 => profile.duration_nano = value.uint()?,
-            5 => profile.period_type = decode_value_type(value.bytes()?)?,
-            6 => profile.period = value.int()?,
-            _ => {}
-        }
-        Ok(())
-    })?;
-    Ok(profile)
-}
-
-fn decode_value_type(bytes: &[u8]) -> Result<ValueType> {
-    let mut value_type = ValueType::default();
-    each_field(bytes, |number, value| {
-        match number {
-            1 => value_type.type_strindex = index(value)?,
-            2 => value_type.unit_strindex = index(value)?,
-            _ => {}
-        }
-        Ok(())
-    })?;
-    Ok(value_type)
-}
-
-fn decode_sample(bytes: &[u8], budget: &Budget) -> Result<Sample> {
-    let mut sample = Sample::default();
-    each_field(bytes, |number, value| {
-        match number {
-            1 => sample.stack_index = index(value)?,
-            2 => push_indices(value, &mut sample.attribute_indices, budget)?,
-            3 => sample.link_index = index(value)?,
-            4 => {
-                budget.charge(value.count() * size_of::<i64>() + ALLOCATION)?;
-                value.each_uint(|number| {
-                    sample.values.push(number as i64);
-                    Ok(())
-                })?;
             }
-            5 => {
-                let numbers = value.fixed64s()?;
-                budget.charge(numbers.size_hint().0 * size_of::<u64>() + ALLOCATION)?;
-                sample.timestamps_unix_nano.extend(numbers);
+
+            fn write(&self, field: u32, out: &mut MessageWriter) {
+                let $number = *self;
+                out.$write(field, $bits_of);
             }
-            _ => {}
         }
-        Ok(())
-    })?;
-    Ok(sample)
+    )*};
 }
 
-fn decode_dictionary(bytes: &[u8], dictionary: &mut Dictionary, budget: &Budget) -> Result<()> {
-    each_field(bytes, |number, value| {
-        match number {
-            1 => push(&mut dictionary.mapping_table, decode_mapping(value.bytes()?, budget)?, budget)?,
-            2 => push(&mut dictionary.location_table, decode_location(value.bytes()?, budget)?, budget)?,
-            3 => push(&mut dictionary.function_table, decode_function(value.bytes()?)?, budget)?,
-            4 => push(&mut dictionary.link_table, decode_link(value.bytes()?, budget)?, budget)?,
-            5 => push(&mut dictionary.string_table, text(value, budget)?, budget)?,
-            6 => push(&mut dictionary.attribute_table, decode_attribute(value.bytes()?, budget)?, budget)?,
-            7 => {
-                let mut stack = Stack::default();
-                each_field(value.bytes()?, |number, value| match number {
-                    1 => push_indices(value, &mut stack.location_indices, budget),
-                    _ => Ok(()),
-                })?;
-                push(&mut dictionary.stack_table, stack, budget)?;
-            }
-            _ => {}
-        }
+numbers! {
+    u64, uint: bits => bits, number => number;
+    i64, uint: bits => bits as i64, number => number as u64;
+    i32, uint: bits => row_index(bits)?, number => i64::from(number) as u64;
+    bool, uint_of_oneof: bits => bits != 0, flag => u64::from(flag);
+    IntText, uint_of_oneof: bits => IntText(bits as i64), text => text.0 as u64;
+}
+
+fn row_index(bits: u64) -> Result<i32> {
+    let damaged = |_| Error::new(ErrorKind::Corrupt, "the OTLP profile is damaged: an index is out of range");
+    i32::try_from(bits as i64).map_err(damaged)
+}
+
+impl FieldContent for Vec<i32> {
+    fn read(&mut self, value: FieldValue<'_>, budget: &Budget) -> Result<()> {
+        read_list(self, value, budget, row_index)
+    }
+
+    fn write(&self, number: u32, out: &mut MessageWriter) {
+        out.packed(number, self.iter().map(|&index| i64::from(index) as u64));
+    }
+}
+
+impl FieldContent for Vec<i64> {
+    fn read(&mut self, value: FieldValue<'_>, budget: &Budget) -> Result<()> {
+        read_list(self, value, budget, |bits| Ok(bits as i64))
+    }
+
+    fn write(&self, number: u32, out: &mut MessageWriter) {
+        out.packed(number, self.iter().map(|&value| value as u64));
+    }
+}
+
+fn read_list<T>(
+    list: &mut Vec<T>,
+    value: FieldValue<'_>,
+    budget: &Budget,
+    of: impl Fn(u64) -> Result<T>,
+) -> Result<()> {
+    budget.charge(value.count() * size_of::<T>() + ALLOCATION)?;
+    value.each_uint(|bits| {
+        list.push(of(bits)?);
         Ok(())
     })
 }
 
-fn decode_link(bytes: &[u8], budget: &Budget) -> Result<Link> {
-    let digits = |value: FieldValue<'_>| -> Result<String> {
-        let id = value.bytes()?;
-        budget.charge(2 * id.len() + ALLOCATION)?;
-        Ok(links::digits_of(id))
-    };
-    let mut link = Link::default();
-    each_field(bytes, |number, value| {
-        match number {
-            1 => link.trace_id = digits(value)?,
-            2 => link.span_id = digits(value)?,
-            _ => {}
-        }
+/// Times, which have a fixed length.
+impl FieldContent for Vec<u64> {
+    fn read(&mut self, value: FieldValue<'_>, budget: &Budget) -> Result<()> {
+        let numbers = value.fixed64s()?;
+        budget.charge(numbers.size_hint().0 * size_of::<u64>() + ALLOCATION)?;
+        self.extend(numbers);
         Ok(())
-    })?;
-    Ok(link)
-}
-
-fn decode_mapping(bytes: &[u8], budget: &Budget) -> Result<Mapping> {
-    let mut mapping = Mapping::default();
-    each_field(bytes, |number, value| {
-        match number {
-            1 => mapping.memory_start = value.uint()?,
-            2 => mapping.memory_limit = value.uint()?,
-            3 => mapping.file_offset = value.uint()?,
-            4 => mapping.filename_strindex = index(value)?,
-            5 => push_indices(value, &mut mapping.attribute_indices, budget)?,
-            _ => {}
-        }
-        Ok(())
-    })?;
-    Ok(mapping)
-}
-
-fn decode_location(bytes: &[u8], budget: &Budget) -> Result<Location> {
-    let mut location = Location::default();
-    each_field(bytes, |number, value| {
-        match number {
-            1 => location.mapping_index = index(value)?,
-            2 => location.address = value.uint()?,
-            3 => {
-                let mut line = Line::default();
-                each_field(value.bytes()?, |number, value| {
-                    match number {
-                        1 => line.function_index = index(value)?,
-                        2 => line.line = value.int()?,
-                        3 => line.column = value.int()?,
-                        _ => {}
-                    }
-                    Ok(())
-                })?;
-                push(&mut location.lines, line, budget)?;
-            }
-            _ => {}
-        }
-        Ok(())
-    })?;
-    Ok(location)
-}
-
-fn decode_function(bytes: &[u8]) -> Result<Function> {
-    let mut function = Function::default();
-    each_field(bytes, |number, value| {
-        match number {
-            1 => function.name_strindex = index(value)?,
-            2 => function.system_name_strindex = index(value)?,
-            3 => function.filename_strindex = index(value)?,
-            4 => function.start_line = value.int()?,
-            _ => {}
-        }
-        Ok(())
-    })?;
-    Ok(function)
-}
-
-fn decode_attribute(bytes: &[u8], budget: &Budget) -> Result<Attribute> {
-    let mut attribute = Attribute::default();
-    each_field(bytes, |number, value| {
-        match number {
-            1 => attribute.key_strindex = index(value)?,
-            2 => attribute.value = decode_any(value.bytes()?, budget)?,
-            3 => attribute.unit_strindex = index(value)?,
-            _ => {}
-        }
-        Ok(())
-    })?;
-    Ok(attribute)
-}
-
-fn indices(numbers: &[i32]) -> impl Iterator<Item = u64> + Clone {
-    numbers.iter().map(|&number| i64::from(number) as u64)
-}
-
-/// Encodes `ProfilesData`.
-pub(super) fn encode(data: &ProfilesData) -> Vec<u8> {
-    let mut out = MessageWriter::default();
-    for resource in &data.resource_profiles {
-        out.message(1, |out| encode_resource_profiles(resource, out));
     }
-    out.message(2, |out| encode_dictionary(&data.dictionary, out));
-    out.into_bytes()
-}
 
-fn encode_resource_profiles(profiles: &ResourceProfiles, out: &mut MessageWriter) {
-    out.message(1, |out| {
-        for pair in &profiles.resource.attributes {
-            out.message(1, |out| {
-                out.bytes(1, pair.key.as_bytes());
-                out.message(2, |out| encode_any(&pair.value, out));
-            });
-        }
-    });
-    for scope in &profiles.scope_profiles {
-        out.message(2, |out| {
-            for profile in &scope.profiles {
-                out.message(2, |out| encode_profile(profile, out));
-            }
-        });
-    }
-}
-
-fn encode_any(any: &AnyValue, out: &mut MessageWriter) {
-    match (&any.string_value, any.bool_value, any.int_value) {
-        (Some(text), _, _) => out.bytes(1, text.as_bytes()),
-        (_, Some(flag), _) => out.uint_of_oneof(2, u64::from(flag)),
-        (_, _, Some(IntText(number))) => out.uint_of_oneof(3, number as u64),
-        _ => {}
-    }
-}
-
-fn encode_value_type(value_type: ValueType, out: &mut MessageWriter) {
-    out.int(1, i64::from(value_type.type_strindex));
-    out.int(2, i64::from(value_type.unit_strindex));
-}
-
-fn encode_profile(profile: &OtlpProfile, out: &mut MessageWriter) {
-    out.message(1, |out| encode_value_type(profile.sample_type, out));
-    for sample in &profile.samples {
-        out.message(2, |out| {
-            out.int(1, i64::from(sample.stack_index));
-            out.packed(2, indices(&sample.attribute_indices));
-            out.int(3, i64::from(sample.link_index));
-            out.packed(4, sample.values.iter().map(|&value| value as u64));
-            out.packed_fixed64(5, &sample.timestamps_unix_nano);
-        });
-    }
-    out.fixed64(3, profile.time_unix_nano);
-    out.uint(4, profile.duration_nano);
-    if profile.period_type != ValueType::default() {
-        out.message(5, |out| encode_value_type(profile.period_type, out));
-    }
-    out.int(6, profile.period);
-}
-
-fn encode_dictionary(dictionary: &Dictionary, out: &mut MessageWriter) {
-    for mapping in &dictionary.mapping_table {
-        out.message(1, |out| {
-            out.uint(1, mapping.memory_start);
-            out.uint(2, mapping.memory_limit);
-            out.uint(3, mapping.file_offset);
-            out.int(4, i64::from(mapping.filename_strindex));
-            out.packed(5, indices(&mapping.attribute_indices));
-        });
-    }
-    for location in &dictionary.location_table {
-        out.message(2, |out| encode_location(location, out));
-    }
-    for function in &dictionary.function_table {
-        out.message(3, |out| {
-            out.int(1, i64::from(function.name_strindex));
-            out.int(2, i64::from(function.system_name_strindex));
-            out.int(3, i64::from(function.filename_strindex));
-            out.int(4, function.start_line);
-        });
-    }
-    for link in &dictionary.link_table {
-        out.message(4, |out| {
-            for (number, digits) in [(1, &link.trace_id), (2, &link.span_id)] {
-                let id = links::bytes_of(digits).unwrap_or_default();
-                if !id.is_empty() {
-                    out.bytes(number, &id);
-                }
-            }
-        });
-    }
-    dictionary.string_table.iter().for_each(|text| out.bytes(5, text.as_bytes()));
-    for attribute in &dictionary.attribute_table {
-        out.message(6, |out| {
-            out.int(1, i64::from(attribute.key_strindex));
-            out.message(2, |out| encode_any(&attribute.value, out));
-            out.int(3, i64::from(attribute.unit_strindex));
-        });
-    }
-    for stack in &dictionary.stack_table {
-        out.message(7, |out| out.packed(1, indices(&stack.location_indices)));
-    }
-}
-
-fn encode_location(location: &Location, out: &mut MessageWriter) {
-    out.int(1, i64::from(location.mapping_index));
-    out.uint(2, location.address);
-    for line in &location.lines {
-        out.message(3, |out| {
-            out.int(1, i64::from(line.function_index));
-            out.int(2, line.line);
-            out.int(3, line.column);
-        });
+    fn write(&self, number: u32, out: &mut MessageWriter) {
+        out.packed_fixed64(number, self);
     }
 }

@@ -8,7 +8,9 @@ use flamelet_profile::{
 use rustc_hash::FxHashMap as HashMap;
 
 use super::links::{SPAN_ID, TRACE_ID};
-use super::model::{Attribute, Dictionary, OtlpProfile, ProfilesData, ResourceProfiles, Sample, ValueType};
+use super::model::{
+    AnyValue, Attribute, Dictionary, KeyValue, OtlpProfile, ProfilesData, ResourceProfiles, Sample, ValueType,
+};
 use super::write::{BUILD_ID, PROCESS_ID, THREAD_ID, THREAD_NAME};
 use crate::assembly::Assembly;
 use crate::{Error, FormatOptions, Notes};
@@ -26,7 +28,7 @@ pub(super) fn to_profile(
 ) -> Result<Profile> {
     let mut reader = DictionaryReader::new(&data.dictionary, options, budget);
     for resource in &data.resource_profiles {
-        for (key, value) in attributes_of(resource) {
+        for (key, value) in attributes_of(resource, &data.dictionary, budget)? {
             reader.assembly.builder.comment(&format!("{key}: {value}"));
         }
         for profile in resource.scope_profiles.iter().flat_map(|scope| &scope.profiles) {
@@ -75,7 +77,8 @@ pub(super) fn by_resource(
             return Err(Error::new(ErrorKind::TooLarge, message));
         }
         let profiles = groups.into_iter().map(|(_, reader)| reader.finish()).collect::<Result<_>>()?;
-        resources.push(OtlpResource { attributes: attributes_of(resource).collect(), profiles });
+        let attributes = attributes_of(resource, &data.dictionary, budget)?;
+        resources.push(OtlpResource { attributes, profiles });
     }
     Ok(resources)
 }
@@ -106,13 +109,34 @@ impl Together {
 }
 
 /// Returns the attributes of a resource as texts.
-fn attributes_of(resource: &ResourceProfiles) -> impl Iterator<Item = (String, String)> {
-    resource.resource.attributes.iter().map(|pair| {
-        let value = &pair.value;
+fn attributes_of(
+    resource: &ResourceProfiles,
+    dictionary: &Dictionary,
+    budget: &Budget,
+) -> Result<Vec<(String, String)>> {
+    let read = |pair: &KeyValue| {
+        let key = if pair.key.is_empty() { string(dictionary, pair.key_strindex)? } else { &pair.key };
+        let (value, text) = (&pair.value, text_of(&pair.value, dictionary)?);
+        // A few bytes may refer to a long text.
+        budget.charge(key.len() + text.map_or(0, str::len) + 2 * ALLOCATION)?;
         let number = value.int_value.map(|number| number.0.to_string());
-        let text = value.string_value.clone().or(number).or(value.bool_value.map(|flag| flag.to_string()));
-        (pair.key.clone(), text.unwrap_or_default())
-    })
+        let text = text.map(str::to_owned).or(number).or(value.bool_value.map(|flag| flag.to_string()));
+        Ok((key.to_owned(), text.unwrap_or_default()))
+    };
+    resource.resource.attributes.iter().map(read).collect()
+}
+
+/// Returns a value that is a text, which may be in the dictionary.
+fn text_of<'a>(value: &'a AnyValue, dictionary: &'a Dictionary) -> Result<Option<&'a str>> {
+    match (&value.string_value, value.string_value_strindex) {
+        (Some(text), _) => Ok(Some(text)),
+        (None, Some(at)) => string(dictionary, at).map(Some),
+        (None, None) => Ok(None),
+    }
+}
+
+fn string(dictionary: &Dictionary, at: i32) -> Result<&str> {
+    if at == 0 { Ok("") } else { row(&dictionary.string_table, at, "string").map(|text| &**text) }
 }
 
 /// The labels of a sample, and its thread.
@@ -164,7 +188,7 @@ impl<'a> DictionaryReader<'a> {
     }
 
     fn string(&self, at: i32) -> Result<&'a str> {
-        if at == 0 { Ok("") } else { row(&self.dictionary.string_table, at, "string").map(|text| &**text) }
+        string(self.dictionary, at)
     }
 
     fn profile(&mut self, profile: &OtlpProfile, notes: &mut Notes) -> Result<()> {
@@ -250,7 +274,7 @@ impl<'a> DictionaryReader<'a> {
             let attribute: &Attribute = row(&self.dictionary.attribute_table, at, "attribute")?;
             let key = self.string(attribute.key_strindex)?;
             let number = attribute.value.int_value.map_or(0, |number| number.0);
-            let text = attribute.value.string_value.clone();
+            let text = text_of(&attribute.value, self.dictionary)?.map(str::to_owned);
             match key {
                 THREAD_NAME => name = text.unwrap_or_default(),
                 THREAD_ID => tid = number as u64,
@@ -339,7 +363,7 @@ impl<'a> DictionaryReader<'a> {
         for &at in &mapping.attribute_indices {
             let attribute = row(&self.dictionary.attribute_table, at, "attribute")?;
             if self.string(attribute.key_strindex)? == BUILD_ID {
-                build_id = attribute.value.string_value.clone().unwrap_or_default();
+                build_id = text_of(&attribute.value, self.dictionary)?.unwrap_or_default().to_owned();
             }
         }
         let filename = self.string(mapping.filename_strindex)?;
@@ -356,5 +380,45 @@ impl<'a> DictionaryReader<'a> {
         self.assembly.budget().charge(KNOWN)?;
         self.mappings.insert(at, id);
         Ok(id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flamelet_profile::Limits;
+    use flamelet_profile::protobuf::MessageWriter;
+
+    use super::super::proto;
+    use super::*;
+
+    /// Returns the attributes of a resource that has this one this often, with its name and value in the dictionary.
+    fn attributes(pair: &[u8], count: usize, budget: &Budget) -> Result<Vec<(String, String)>> {
+        let mut message = MessageWriter::default();
+        message.message(1, |resource| {
+            resource.message(1, |out| (0..count).for_each(|_| out.bytes(1, pair)));
+        });
+        message.message(2, |dictionary| {
+            for text in ["", "service.name", &"long ".repeat(1000)] {
+                dictionary.bytes(5, text.as_bytes());
+            }
+        });
+        let data = proto::decode(&message.into_bytes(), &Budget::new(Limits::SERVICE))?;
+        attributes_of(&data.resource_profiles[0], &data.dictionary, budget)
+    }
+
+    /// As OpenTelemetry's collector sends them on.
+    #[test]
+    fn attributes_of_a_resource_may_be_in_the_dictionary() {
+        // The name has field 3; the value, which has field 2, has field 8 for its text.
+        let pair = [0x12, 2, 0x40, 2, 0x18, 1];
+        let budget = Budget::new(Limits::SERVICE);
+        let read = attributes(&pair, 1, &budget).expect("read");
+        assert_eq!(read, [("service.name".to_owned(), "long ".repeat(1000))]);
+        for at in [3, 0x7f] {
+            let error = attributes(&[0x12, 2, 0x40, at, 0x18, 1], 1, &budget).expect_err("out of range");
+            assert_eq!(error.kind(), ErrorKind::Corrupt);
+        }
+        let error = attributes(&pair, 1000, &Budget::new(Limits::of_memory(1 << 20))).expect_err("too much");
+        assert_eq!(error.kind(), ErrorKind::OutOfMemory);
     }
 }

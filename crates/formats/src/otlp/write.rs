@@ -29,10 +29,11 @@ pub(super) fn from_profile(profile: &Profile, notes: &mut Notes) -> ProfilesData
         notes.dropped_timeline(profile);
     }
     let text = |text: &str| AnyValue { string_value: Some(text.into()), ..AnyValue::default() };
-    let mut attributes = vec![KeyValue { key: "telemetry.sdk.name".into(), value: text("flamelet") }];
+    let pair = |key: &str, value| KeyValue { key: key.into(), value, ..KeyValue::default() };
+    let mut attributes = vec![pair("telemetry.sdk.name", text("flamelet"))];
     let comments: Vec<_> = profile.comments().collect();
     if !comments.is_empty() {
-        attributes.push(KeyValue { key: "pprof.profile.comment".into(), value: text(&comments.join("\n")) });
+        attributes.push(pair("pprof.profile.comment", text(&comments.join("\n"))));
     }
     let resource = Resource { attributes };
     let scope_profiles = vec![ScopeProfiles { profiles }];

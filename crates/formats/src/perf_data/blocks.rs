@@ -13,7 +13,6 @@ const MAX_BLOCKS: usize = 512;
 const BUDGET_PART: usize = 8;
 const FEWEST_BLOCKS: usize = 16;
 
-/// The place of a record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RecordPlace {
     pub(super) block: u32,
@@ -27,7 +26,6 @@ struct RecordBlock {
     users: u32,
 }
 
-/// All blocks.
 pub(super) struct RecordBlocks {
     budget: Budget,
     most: usize,
@@ -65,7 +63,6 @@ impl RecordBlocks {
         &self.blocks[block as usize].bytes
     }
 
-    /// Returns the bytes of a record.
     pub(super) fn record(&self, place: RecordPlace) -> &[u8] {
         &self.bytes(place.block)[place.start as usize..][..place.length as usize]
     }

@@ -1,5 +1,6 @@
 //! The metadata of the file: event names, build ids, the command.
 
+use flamelet_profile::hex;
 use flamelet_unwind::perf_event::{ByteReader, RecordHeader};
 use rustc_hash::FxHashMap as HashMap;
 
@@ -50,7 +51,7 @@ impl Features {
         let mut fields = ByteReader::new(body, big);
         let (Some(_), Some(id)) = (fields.u32(), fields.bytes(24)) else { return };
         let size = if header.misc & MISC_HAS_SIZE != 0 { usize::from(id[20]).min(20) } else { 20 };
-        self.build_ids.insert(text(fields), hex(&id[..size]));
+        self.build_ids.insert(text(fields), hex::encode(&id[..size]));
     }
 
     /// Takes an event update, of which only the name matters.
@@ -60,10 +61,6 @@ impl Features {
             self.names_by_id.insert(id, text(fields));
         }
     }
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Returns the remaining text up to the first zero byte.

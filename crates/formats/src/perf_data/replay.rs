@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs::File;
 
 use flamelet_profile::budget::{ALLOCATION, hash_entry};
-use flamelet_profile::{Budget, KERNEL_MAPPING, LocationId, Profile, Quality, Result};
+use flamelet_profile::{Budget, KERNEL_MAPPING, LocationId, Profile, Quality, Result, hex};
 use flamelet_unwind::perf_event::{
     ByteReader, Comm, EventAttr, Mmap, RecordHeader, Sample, TaskChange, WordArray, callchain,
     callchain_frames, misc, record_kind, sample_bit,
@@ -13,12 +13,12 @@ use flamelet_unwind::{Dump, Era, Module, walk};
 use rustc_hash::FxHashMap as HashMap;
 
 use super::dumps::Dumps;
-use super::features::{Features, hex};
+use super::features::Features;
 use super::images::Images;
 use super::processes::{KERNEL, Processes, intern_module};
 use super::sparse::DumpPlace;
 use crate::assembly::{Assembly, ByteIndex, ThreadRef};
-use crate::perf_script::{event_value_type, preferred_event};
+use crate::perf_script::{event_value_type, plain_event, preferred_event};
 use crate::{FormatOptions, Notes};
 
 /// After this many stacks of a process were unwound, the rules of its frames are cached, but for no more processes
@@ -170,16 +170,18 @@ impl Replay<'_> {
             record_kind::COMM => Comm::parse(header, fields).map(|comm| self.comm(&comm)),
             record_kind::FORK => TaskChange::parse(header, fields).map(|fork| self.fork(fork)),
             record_kind::SAMPLE => self.sample(header, fields, dump),
-            record_kind::LOST => {
-                fields.u64().and_then(|_| fields.u64()).map(|count| self.problems.lost += count)
-            }
-            record_kind::LOST_SAMPLES => fields.u64().map(|count| self.problems.lost += count),
+            record_kind::LOST => fields.u64().and_then(|_| fields.u64()).map(|count| self.lost(count)),
+            record_kind::LOST_SAMPLES => fields.u64().map(|count| self.lost(count)),
             record_kind::EXIT => TaskChange::parse(header, fields).map(|ended| self.exit(ended)),
             _ => Some(()),
         };
         if read.is_none() {
             self.problems.unreadable += 1;
         }
+    }
+
+    fn lost(&mut self, count: u64) {
+        self.problems.lost = self.problems.lost.saturating_add(count);
     }
 
     fn mmap(&mut self, mmap: &Mmap<'_>) {
@@ -205,7 +207,7 @@ impl Replay<'_> {
             match self.images.image(name, self.assembly.budget()) {
                 Some(image) if build_id.is_empty() || image.build_id() == build_id => {
                     if self.assembly.budget().has_room(FILE + name.len()) {
-                        self.problems.used_files.insert(name.to_owned(), hex(image.build_id()));
+                        self.problems.used_files.insert(name.to_owned(), hex::encode(image.build_id()));
                     }
                     if let Some(module) = image.module(mmap.start, end, mmap.offset, name) {
                         return module;
@@ -456,7 +458,7 @@ impl Replay<'_> {
             let by_id = event.ids.iter().find_map(|id| features.names_by_id.get(id));
             let name = features.event_names.get(number).or(by_id).cloned();
             let name = name.unwrap_or_else(|| event.attr.plain_name());
-            let (kind, unit) = event_value_type(plain_event(&name));
+            let (kind, unit) = event_value_type(&name[..plain_event(name.as_bytes()).len()]);
             let used =
                 event.samples > 0 || (number == 0 && self.events.iter().all(|event| event.samples == 0));
             columns.push(if used { self.assembly.column(&kind, unit) } else { 0 });
@@ -520,13 +522,6 @@ fn join(names: &BTreeSet<String>) -> String {
     names.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
-fn plain_event(name: &str) -> &str {
-    match name.rsplit_once(':') {
-        Some((event, modifiers)) if modifiers.chars().all(|c| "ukhpPHGIDSWe".contains(c)) => event,
-        _ => name,
-    }
-}
-
 fn set_build_ids(profile: &mut Profile, features: &Features) {
     for at in 0..profile.mappings().len() {
         let mapping = profile.mappings()[at];
@@ -536,5 +531,22 @@ fn set_build_ids(profile: &mut Profile, features: &Features) {
             let id = profile.intern(id);
             profile.mappings_mut()[at].build_id = id;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flamelet_profile::Limits;
+
+    use super::*;
+
+    #[test]
+    fn damaged_counts_of_lost_samples_are_survived() {
+        let mut replay = Replay::new(&FormatOptions::default(), &Budget::new(Limits::SERVICE));
+        for kind in [record_kind::LOST, record_kind::LOST_SAMPLES] {
+            let header = [&kind.to_le_bytes()[..], &[0, 0, 24, 0]].concat();
+            replay.record(&[&header[..], &[0xff; 16]].concat(), None);
+        }
+        assert_eq!((replay.problems.lost, replay.problems.unreadable), (u64::MAX, 0));
     }
 }

@@ -177,7 +177,6 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
-    /// Returns the next record of the file.
     fn next_record(&mut self, replay: &mut Replay<'a>) -> Result<Option<HeldRecord>> {
         if self.records_left.is_some_and(|left| left < RecordHeader::SIZE as u64) {
             return Ok(None);

@@ -16,7 +16,6 @@ pub(super) struct FrameLine<'a> {
     pub(super) module: &'a [u8],
 }
 
-/// Parses a frame, if `line` is one.
 pub(super) fn parse_frame(line: &[u8]) -> Option<FrameLine<'_>> {
     let line = line.trim_ascii();
     let end = line.iter().position(|&byte| byte == b' ').unwrap_or(line.len());
@@ -84,7 +83,6 @@ struct Known {
     location: LocationId,
 }
 
-/// The key of a frame.
 #[derive(Clone, Copy)]
 pub(super) struct FrameKey {
     hash: u64,

@@ -4,14 +4,14 @@ use std::ops::Range;
 
 use crate::{Event, Profile};
 
-/// The total of the moments at which a sample was taken.
+/// How often a sample was taken, and the total of its events' values.
 #[derive(Clone, Copy, Default)]
-struct Moments {
+struct EventTotal {
     value: i64,
     count: u64,
 }
 
-impl Moments {
+impl EventTotal {
     fn add(&mut self, value: i64) {
         self.value = self.value.saturating_add(value);
         self.count += 1;
@@ -36,7 +36,7 @@ impl Profile {
         let waits: Vec<bool> = self.samples.labels.iter().map(|set| sets[set.index()]).collect();
         let has_durations = self.timeline.as_ref().is_some_and(|it| self.counts_nanoseconds(it.value_type));
         let Some(timeline) = &mut self.timeline else { return };
-        let mut before = vec![Moments::default(); self.samples.stacks.len()];
+        let mut before = vec![EventTotal::default(); self.samples.stacks.len()];
         let mut after = before.clone();
         timeline.events.retain_mut(|event| {
             let row = event.sample as usize;

@@ -43,7 +43,7 @@ impl SampleReader {
     /// Reads one sample.
     #[inline]
     pub(super) fn add(&mut self, message: &[u8]) -> Result<()> {
-        self.advance.charge(size_of::<(u32, StackId, LabelSetId)>())?;
+        self.advance.charge(size_of::<(u32, u16, StackId, LabelSetId)>())?;
         self.label_sets.raw.clear();
         let before = self.values.len();
         let mut fields = Fields::new(message);
@@ -88,6 +88,7 @@ impl SampleReader {
         let mut stacks = self.stacks.resolved(locations)?;
         stacks.items.shrink_to_fit();
         stacks.ends.shrink_to_fit();
+        stacks.shared.shrink_to_fit();
         self.labels.shrink_to_fit();
         self.values.shrink_to_fit();
         profile.samples = Samples {
@@ -154,6 +155,8 @@ struct StackReader {
     rows: Rows<LocationId>,
     /// The bytes of the last list of ids, which are the last items.
     last: Vec<u8>,
+    /// How many items at the end of the stack that is being read are those of the stack before.
+    shared: usize,
     /// The largest item so far.
     largest: usize,
     large: LargeIds,
@@ -169,25 +172,31 @@ impl StackReader {
         let count = value.count();
         advance.charge(count * size_of::<LocationId>())?;
         self.rows.items.reserve(count);
+        let start = self.rows.ends.last().map_or(0, |&end| end as usize);
+        let end = self.rows.items.len();
+        self.shared = 0;
         let FieldValue::Bytes(packed) = value else {
             self.last.clear();
-            return self.push(value.uints()?, advance);
+            return self.push(value.uints()?, 0, advance);
         };
         // Most stacks end like the one before, because their outer frames are the same. Those need not be decoded again.
-        let shared = shared_numbers(packed, &self.last);
-        let end = self.rows.items.len();
-        let (new, old) = packed.split_at(packed.len() - shared);
-        self.push(FieldValue::Bytes(new).uints()?, advance)?;
-        self.rows.items.extend_from_within(end - FieldValue::Bytes(old).count()..end);
+        let same = shared_numbers(packed, &self.last);
+        let shared = FieldValue::Bytes(&packed[packed.len() - same..]).count();
+        self.push(value.uints()?, same, advance)?;
+        self.rows.items.extend_from_within(end - shared..end);
+        if end == start {
+            self.shared = shared;
+        }
         self.last.clear();
         self.last.extend_from_slice(packed);
         Ok(())
     }
 
+    /// Adds ids but for the last, which take `rest` bytes.
     #[inline]
-    fn push(&mut self, ids: Uints<'_>, advance: &mut Advance) -> Result<()> {
+    fn push(&mut self, mut ids: Uints<'_>, rest: usize, advance: &mut Advance) -> Result<()> {
         let mut largest = self.largest;
-        for id in ids {
+        while let Some(id) = ids.next_before(rest) {
             let id = id?;
             let item = match id.wrapping_sub(1) {
                 item if item < FIRST_LARGE as u64 => item as usize,
@@ -203,6 +212,12 @@ impl StackReader {
     /// Ends the stack that is being read.
     fn end(&mut self) -> Result<()> {
         row_number(self.rows.items.len())?;
+        if self.rows.ends.last().map_or(0, |&end| end as usize) == self.rows.items.len() {
+            // The next stack shares nothing with one that has no frames.
+            self.last.clear();
+            self.shared = 0;
+        }
+        self.rows.shared.push(u16::try_from(self.shared).unwrap_or(u16::MAX));
         self.rows.finish_row();
         Ok(())
     }
@@ -252,6 +267,10 @@ impl LargeIds {
 /// Returns how many bytes at the end of two lists of numbers are the same whole numbers.
 fn shared_numbers(one: &[u8], other: &[u8]) -> usize {
     let shared = shared_end(one, other);
+    let is_start = |list: &[u8]| list[..list.len() - shared].last().is_none_or(|&byte| byte < 0x80);
+    if is_start(one) && is_start(other) {
+        return shared;
+    }
     let end = &one[one.len() - shared..];
     // The first of them may belong to different numbers; after the end of a number, everything is the same.
     let first_end = end.iter().position(|&byte| byte < 0x80);
@@ -336,7 +355,15 @@ mod tests {
             &[&[1, 300, 20_000, 5, 6]],
         ];
         let expected: Vec<Vec<u64>> = samples.iter().map(|lists| lists.concat()).collect();
-        assert_eq!(ids(&stacks(samples, true)), expected);
-        assert_eq!(ids(&stacks(samples, false)), expected);
+        let (packed, plain) = (stacks(samples, true), stacks(samples, false));
+        assert_eq!((ids(&packed), ids(&plain)), (expected.clone(), expected.clone()));
+        assert_eq!(packed.rows.shared, [0, 4, 3, 2, 0, 0, 2, 3, 2]);
+        let truly = |at: usize| {
+            let pairs = std::iter::zip(expected[at].iter().rev(), expected[at - 1].iter().rev());
+            pairs.take_while(|(one, other)| one == other).count()
+        };
+        for rows in [&packed.rows, &plain.rows] {
+            assert!((1..rows.len()).all(|at| usize::from(rows.shared[at]) <= truly(at)), "{:?}", rows.shared);
+        }
     }
 }

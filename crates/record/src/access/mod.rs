@@ -139,7 +139,10 @@ pub(crate) fn explain(error: &io::Error, what: &str, level: i32) -> Error {
 /// Explains why `watch`, which needs `level`, could not be watched. For another user's process, no kernel setting is
 /// the reason.
 pub(crate) fn explain_watch(error: &io::Error, watch: Watch, level: i32) -> Error {
-    let what = "cannot record the process";
+    let what = match watch {
+        Watch::Everything => "cannot record all processes",
+        Watch::Thread(_) => "cannot record the process",
+    };
     let is_refused = matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM));
     match watch {
         Watch::Thread(tid) if is_refused && is_of_another_user(tid) => Error::new(

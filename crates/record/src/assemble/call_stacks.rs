@@ -13,7 +13,6 @@ pub(super) struct CallStacks {
     every_count: u64,
 }
 
-/// Returns the stacks of all calls.
 pub(super) fn seen_stacks(findings: &Findings) -> FxHashMap<CallKey, CallStacks> {
     let mut stacks: FxHashMap<CallKey, CallStacks> = FxHashMap::default();
     for row in &findings.rows.rows {

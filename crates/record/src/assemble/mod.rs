@@ -159,7 +159,7 @@ impl RecordedProfile<'_> {
         let all: u64 = self.findings.syscalls.by_thread.values().map(|totals| totals.calls).sum();
         if borrowed * 100 > all {
             self.assembler.builder.comment(&format!(
-                "{borrowed} of {all} system calls were made by threads too short to be sampled; they are shown under stacks \
+                "{borrowed} of {all} system calls were made by threads that were too short-lived to be sampled; they are shown under stacks \
                  from which the same program made the same call"
             ));
         }

@@ -22,7 +22,6 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Returns the number of a text.
     pub(crate) fn intern(&mut self, text: &str) -> ArgumentsId {
         if let Some(&known) = self.index.get(text) {
             return known;
@@ -37,7 +36,6 @@ impl Arguments {
         id
     }
 
-    /// Returns a text.
     pub(crate) fn text(&self, id: ArgumentsId) -> &str {
         &self.texts[id.0 as usize]
     }

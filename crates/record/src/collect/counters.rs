@@ -12,6 +12,9 @@ pub(crate) struct Counters {
     pub(crate) cut: AtomicU64,
     /// Stacks whose first missing word would fit in the largest dump.
     pub(crate) cut_nearby: AtomicU64,
+    /// Stacks that the eager drain completed: all of them, then those that no dump could hold.
+    pub(crate) completed: AtomicU64,
+    pub(crate) completed_far: AtomicU64,
     pub(crate) syscalls: AtomicU64,
 }
 

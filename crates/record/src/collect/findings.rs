@@ -51,6 +51,8 @@ impl Findings {
     pub(crate) fn timeline_note(&self) -> Option<String> {
         let seconds = self.rows.timeline_end?.saturating_sub(self.started_at) as f64 / 1e9;
         let moments = self.rows.moments.len();
-        Some(format!("the timeline ends after {seconds:.1} s: {moments} moments are kept; the totals go on"))
+        Some(format!(
+            "the timeline ends after {seconds:.1} s: {moments} moments are kept; the totals continue"
+        ))
     }
 }

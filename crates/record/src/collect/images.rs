@@ -4,7 +4,7 @@
 use std::fs::{File, Metadata};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use flamelet_profile::open_regular;
@@ -84,7 +84,18 @@ fn table_of_generated(mapped: &MappedImage<'_>) -> Option<Arc<Table>> {
     read((mapped.end - mapped.start).min(MOST)).map(Arc::new)
 }
 
+/// Returns whether the image has a frame that no dump can hold.
+fn has_huge_frame(image: &Image) -> bool {
+    image.table().is_some_and(|table| table.largest_frame() > u64::from(RecordOptions::MAX_DUMP))
+}
+
 impl Images {
+    /// Reads a program before it runs, so that its first samples need not wait for its table.
+    pub(crate) fn learn(&mut self, program: &Path) {
+        let image = open_regular(program).ok().and_then(|file| self.read(&file));
+        self.has_huge_frames |= image.is_some_and(|image| has_huge_frame(&image));
+    }
+
     /// Returns the module for a mapping. A file that cannot be read or is not ELF becomes a module without a table.
     pub(crate) fn module(&mut self, mapped: &MappedImage<'_>) -> Module {
         let image = match mapped.name {
@@ -92,9 +103,7 @@ impl Images {
             name if name.starts_with('/') && !name.starts_with("//") => self.file(mapped),
             _ => None,
         };
-        let table = image.as_ref().and_then(|image| image.table());
-        let is_huge = table.is_some_and(|table| table.largest_frame() > u64::from(RecordOptions::MAX_DUMP));
-        if is_huge && !self.has_huge_frames {
+        if !self.has_huge_frames && image.as_deref().is_some_and(has_huge_frame) {
             self.has_huge_frames = is_program(mapped);
         }
         let module =

@@ -51,6 +51,11 @@ impl LiveStack {
         (self.pid, self.seen_at, self.is_used, self.used) = (pid, seen_at, false, 0);
     }
 
+    /// Returns whether anything was read.
+    pub(crate) fn is_used(&self) -> bool {
+        self.is_used
+    }
+
     /// Returns whether everything was read in time.
     pub(crate) fn is_right(&self) -> bool {
         !self.is_used || machine::monotonic_nanos().saturating_sub(self.seen_at) < self.patience
@@ -58,7 +63,8 @@ impl LiveStack {
 
     /// Returns the word at `address`.
     pub(crate) fn read(&mut self, address: u64) -> Option<u64> {
-        if !address.is_multiple_of(8) {
+        // A register may have any value, but no process has memory in the upper half.
+        if !address.is_multiple_of(8) || address >> 63 != 0 {
             return None;
         }
         let holds = |&(start, length): &(u64, usize)| {
@@ -137,7 +143,7 @@ mod tests {
             assert_eq!(live.read(start + at * 8), Some(at));
         }
         assert_eq!(live.read(start + 4), None);
-        assert_eq!(live.read(8), None);
+        assert_eq!([8, u64::MAX - 7, 1 << 63].map(|address| live.read(address)), [None; 3]);
         assert!(live.is_right());
         let mut late = LiveStack::new(1);
         late.begin(std::process::id(), 0);

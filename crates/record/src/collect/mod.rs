@@ -26,7 +26,7 @@ pub(crate) use images::Images;
 pub use latencies::Latencies;
 pub(crate) use rows::{Meaning, SampleRow};
 pub(crate) use spaces::{Published, SharedModules};
-pub(crate) use stack_collector::StackCollector;
+pub(crate) use stack_collector::{LARGEST_DUMP, StackCollector};
 pub(crate) use stack_table::{MappingNumber, StackNumber, is_kernel};
 pub use syscalls::SyscallStats;
 pub(crate) use syscalls::{CallKey, CallTotals};

@@ -35,7 +35,6 @@ pub(crate) struct RowKey {
     pub(crate) meaning: Meaning,
 }
 
-/// One row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SampleRow {
     pub(crate) key: RowKey,
@@ -45,7 +44,6 @@ pub(crate) struct SampleRow {
     pub(crate) amount: u64,
 }
 
-/// One moment of a row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RowMoment {
     pub(crate) time: u64,

@@ -76,7 +76,6 @@ pub(crate) struct Spaces {
     eras: Eras,
 }
 
-/// A process that is followed.
 struct Followed {
     space: AddressSpace,
     /// Whether it began with an exec that was recorded.

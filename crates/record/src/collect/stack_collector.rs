@@ -16,7 +16,7 @@ use crate::events::ring_records::{RingSample, ThreadOf, UserSide};
 use crate::sys::machine;
 
 /// The largest dump, less some room for what is missing.
-const LARGEST_DUMP: u64 = crate::RecordOptions::MAX_DUMP as u64 - 4096;
+pub(crate) const LARGEST_DUMP: u64 = crate::RecordOptions::MAX_DUMP as u64 - 4096;
 
 /// Unwinds stacks and stores each once.
 pub(crate) struct StackCollector {
@@ -106,7 +106,7 @@ impl StackCollector {
         let mut dump = Dump::new(user.registers.sp, user.stack);
         let walked = walk(modules, &user.registers, &mut dump, frames);
         let beyond = dump.missed().and_then(|missed| missed.checked_sub(user.registers.sp));
-        if beyond.is_some_and(|beyond| beyond < LARGEST_DUMP) {
+        if walked.end != End::Rooted && beyond.is_some_and(|beyond| beyond < LARGEST_DUMP) {
             self.counters.cut_nearby.fetch_add(1, Ordering::Relaxed);
         }
         (walked.depth, walked.end)

@@ -23,7 +23,6 @@ pub(crate) struct SeenThread {
     pub(crate) process: u32,
 }
 
-/// The state of a thread.
 #[derive(Debug)]
 pub(crate) struct ThreadState {
     pub(crate) row: ThreadRow,
@@ -69,7 +68,6 @@ pub(super) struct Completed {
     pub(super) read_at: u64,
 }
 
-/// All threads.
 #[derive(Default)]
 pub(crate) struct Threads {
     by_tid: FxHashMap<u32, ThreadState>,
@@ -139,7 +137,6 @@ impl Threads {
         }
     }
 
-    /// Returns the thread, if it is known.
     pub(super) fn known(&mut self, tid: u32) -> Option<&mut ThreadState> {
         self.by_tid.get_mut(&tid)
     }

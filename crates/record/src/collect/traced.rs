@@ -10,7 +10,6 @@ use super::threads::ThreadRow;
 use crate::events::ring_records::ThreadOf;
 
 impl Findings {
-    /// Returns the row of a thread.
     pub(crate) fn row_of(&mut self, thread: ThreadOf) -> ThreadRow {
         self.threads.of(thread).row
     }

@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use super::unwinder::Unwinder;
-use super::{Outlet, RINGS, call_stacks};
+use super::{DrainContext, Drained, Outlet, RINGS, call_stacks};
 use crate::Result;
-use crate::collect::SharedModules;
-use crate::events::session::{CpuRings, Origins};
+use crate::events::session::CpuRings;
 use crate::sys::machine::{self, Bell};
 use crate::sys::sched;
 
@@ -18,22 +17,11 @@ pub(crate) struct BatchDrain {
     thread: Option<JoinHandle<Drained>>,
 }
 
-/// What a drain returns when it ends: the rings, emptied a last time.
-pub(crate) struct Drained {
-    pub(crate) rings: Vec<CpuRings>,
-    pub(crate) cpu_nanos: u64,
-}
-
 impl BatchDrain {
-    pub(crate) fn start(
-        rings: Vec<CpuRings>,
-        outlet: Outlet,
-        modules: &SharedModules,
-        origins: &Origins,
-    ) -> Result<Self> {
+    pub(crate) fn start(rings: Vec<CpuRings>, outlet: Outlet, context: &DrainContext) -> Result<Self> {
         let bell = Arc::new(Bell::new()?);
         let theirs = bell.clone();
-        let unwinder = Unwinder::new(modules, origins);
+        let unwinder = Unwinder::new(context);
         let thread = std::thread::Builder::new().name("flamelet-drain".to_owned()).spawn(move || {
             // It waits for nothing but records, and running late would lose samples.
             sched::run_first();

@@ -10,14 +10,13 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::unwinder::Unwinder;
-use super::{Outlet, RINGS, call_stacks};
-use crate::Error;
-use crate::collect::SharedModules;
+use super::{DrainContext, Drained, Outlet, RINGS, call_stacks};
 use crate::collect::live_stack::LiveStack;
 use crate::events::chunk::{Chunk, Kept};
-use crate::events::session::{CpuRings, Origins};
+use crate::events::session::CpuRings;
 use crate::sys::machine::{self, Bell, Waiter};
 use crate::sys::sched::{self, RunDelay, Urgency};
+use crate::{Error, ErrorKind, Result};
 
 /// How old a sample may be when its stack is read.
 const FRESH: u64 = 150_000;
@@ -29,7 +28,7 @@ const PROMPT: u64 = 1_000;
 pub(crate) struct EagerDrain {
     bell: Arc<Bell>,
     nudge: Arc<Bell>,
-    threads: Vec<JoinHandle<u64>>,
+    threads: Vec<JoinHandle<Option<(CpuRings, u64)>>>,
     urgency: Arc<Mutex<Option<Urgency>>>,
 }
 
@@ -37,8 +36,7 @@ impl EagerDrain {
     pub(crate) fn start(
         rings: Vec<CpuRings>,
         mut outlets: Vec<Outlet>,
-        modules: &SharedModules,
-        origins: &Origins,
+        context: &DrainContext,
     ) -> Result<Self, (Error, Vec<CpuRings>)> {
         let (bell, nudge) = match (Bell::new(), Bell::new()) {
             (Ok(bell), Ok(nudge)) => (Arc::new(bell), Arc::new(nudge)),
@@ -53,7 +51,7 @@ impl EagerDrain {
                 nudge: nudge.clone(),
                 outlet,
                 at,
-                unwinder: Unwinder::new(modules, origins),
+                unwinder: Unwinder::new(context),
                 live: LiveStack::new(FRESH),
             };
             let urgency = urgency.clone();
@@ -61,11 +59,11 @@ impl EagerDrain {
             // Threads receive their rings only once all threads run: if one cannot start, all rings are still here.
             let (door, entering) = mpsc::channel::<CpuRings>();
             let started = thread.spawn(move || {
-                let Ok(rings) = entering.recv() else { return 0 };
+                let rings = entering.recv().ok()?;
                 let _ = sched::pin_to(rings.cpu);
                 let reached = sched::run_first();
                 *urgency.lock().unwrap_or_else(PoisonError::into_inner) = Some(reached);
-                worker.run(rings, Promptness::of_this_thread(reached))
+                Some(worker.run(rings, Promptness::of_this_thread(reached)))
             });
             match started {
                 Ok(thread) => threads.push(thread),
@@ -84,20 +82,29 @@ impl EagerDrain {
         *self.urgency.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes every thread look at its rings, even without samples; call it now and then. (Timeouts of their own would
-    /// cost a timer for each sample.)
+    /// Makes every thread hand over what its rings hold, even without samples; call it now and then, and at first more
+    /// often: until the collector knows the code of a new process, its stacks stay cut. (Timeouts of their own would cost a
+    /// timer for each sample.)
     pub(crate) fn nudge(&self) {
         self.nudge.ring();
     }
 
-    /// Empties the rings once more and ends. Returns the CPU time used.
-    pub(crate) fn finish(mut self) -> u64 {
-        self.join()
+    /// Empties the rings once more and ends.
+    pub(crate) fn finish(mut self) -> Result<Drained> {
+        self.join().ok_or_else(|| Error::new(ErrorKind::Io, "a draining thread failed"))
     }
 
-    fn join(&mut self) -> u64 {
+    fn join(&mut self) -> Option<Drained> {
         self.bell.ring();
-        self.threads.drain(..).map(|thread| thread.join().unwrap_or(0)).sum()
+        // All of them end before the first failure is returned.
+        let ended: Vec<_> = self.threads.drain(..).map(|thread| thread.join().ok().flatten()).collect();
+        let mut drained = Drained { rings: Vec::new(), cpu_nanos: 0 };
+        for thread in ended {
+            let (rings, cpu_nanos) = thread?;
+            drained.rings.push(rings);
+            drained.cpu_nanos += cpu_nanos;
+        }
+        Some(drained)
     }
 }
 
@@ -161,12 +168,14 @@ struct Worker {
 }
 
 impl Worker {
-    fn run(mut self, mut rings: CpuRings, mut promptness: Promptness) -> u64 {
+    /// Returns the rings and the CPU time used.
+    fn run(mut self, mut rings: CpuRings, mut promptness: Promptness) -> (CpuRings, u64) {
         const BELL: u64 = 1;
         const SAMPLES: u64 = 2;
+        const NUDGE: u64 = 4;
         let longest = self.outlet.pace.longest;
         let fds = [self.bell.fd(), rings.samples.fd(), self.nudge.fd()];
-        let Ok(waiter) = Waiter::new(&fds) else { return 0 };
+        let Ok(waiter) = Waiter::new(&fds) else { return (rings, 0) };
         let mut batch = Batch { since: machine::monotonic_nanos(), ..Batch::default() };
         loop {
             let ready = waiter.wait().unwrap_or(BELL);
@@ -192,11 +201,11 @@ impl Worker {
             });
             batch.read_at = latest;
             // The collector is woken once for many samples; only unwinding is urgent.
-            if is_last || batch.is_due(longest) {
+            if is_last || ready & NUDGE != 0 || batch.is_due(longest) {
                 self.hand_over(&mut batch, &mut rings);
             }
             if is_last {
-                return machine::thread_cpu_nanos();
+                return (rings, machine::thread_cpu_nanos());
             }
         }
     }

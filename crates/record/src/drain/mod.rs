@@ -15,6 +15,7 @@ use std::time::Duration;
 use crate::events::chunk::{Backlog, Chunk, Kept};
 use crate::events::session::CpuRings;
 use crate::sys::machine;
+pub(crate) use unwinder::DrainContext;
 use unwinder::Unwinder;
 
 /// The rings of a CPU: what happens to processes, samples, and stacks of system calls.
@@ -22,11 +23,11 @@ pub(crate) const RINGS: usize = 3;
 
 /// How long records may stay in a ring that does not fill up, or wait to be handed over.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace {
+pub(crate) struct DrainPace {
     longest: Duration,
 }
 
-impl Pace {
+impl DrainPace {
     const EARLY_ROUNDS: u32 = 100;
 
     /// Each wake-up takes CPU time that the target could have used; but blocked threads, whose stacks are read in
@@ -50,6 +51,12 @@ impl Pace {
     }
 }
 
+/// What a drain returns when it ends: the rings, emptied a last time.
+pub(crate) struct Drained {
+    pub(crate) rings: Vec<CpuRings>,
+    pub(crate) cpu_nanos: u64,
+}
+
 /// A message to the collector.
 #[derive(Debug)]
 pub(crate) enum Message {
@@ -71,11 +78,11 @@ pub(crate) struct Outlet {
     empty: mpsc::Receiver<Kept>,
     home: mpsc::Sender<Kept>,
     backlog: Backlog,
-    pace: Pace,
+    pace: DrainPace,
 }
 
 impl Outlet {
-    pub(crate) fn new(chunks: mpsc::Sender<Message>, backlog: Backlog, pace: Pace) -> Self {
+    pub(crate) fn new(chunks: mpsc::Sender<Message>, backlog: Backlog, pace: DrainPace) -> Self {
         let (home, empty) = mpsc::channel();
         Self { chunks, empty, home, backlog, pace }
     }

@@ -4,22 +4,32 @@
 //! A stack that cannot be unwound completely is kept as it is: the collector, which sees new code in the right order
 //! and is in no hurry, unwinds it.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
 use flamelet_unwind::perf_event::sample_bit;
 use flamelet_unwind::{Dump, End, MAX_DEPTH, Modules, walk};
 use rustc_hash::FxHashMap;
 
 use crate::collect::live_stack::LiveStack;
-use crate::collect::{Published, SharedModules};
+use crate::collect::{Counters, LARGEST_DUMP, Published, SharedModules};
 use crate::events::chunk::{Kept, Unwound, UnwoundStack};
 use crate::events::plan::EventSource;
 use crate::events::ring_records::{RingRecord, RingSample, UserSide};
 use crate::events::session::{Origin, Origins};
 
+/// What the draining threads share with the rest of the recording.
+#[derive(Clone)]
+pub(crate) struct DrainContext {
+    pub(crate) modules: SharedModules,
+    pub(crate) origins: Origins,
+    pub(crate) counters: Arc<Counters>,
+}
+
 /// Unwinds samples in place. Never waits for a lock: the collector may hold it, and may be the very thread that this
 /// one just preempted.
 pub(super) struct Unwinder {
-    modules: SharedModules,
-    origins: Origins,
+    context: DrainContext,
     known: FxHashMap<u64, Origin>,
     /// The last ones used: most samples are like the one before.
     last_origin: Option<(u64, Origin)>,
@@ -37,10 +47,9 @@ struct LastProcess {
 }
 
 impl Unwinder {
-    pub(super) fn new(modules: &SharedModules, origins: &Origins) -> Self {
+    pub(super) fn new(context: &DrainContext) -> Self {
         Self {
-            modules: modules.clone(),
-            origins: origins.clone(),
+            context: context.clone(),
             known: FxHashMap::default(),
             last_origin: None,
             last_process: None,
@@ -114,7 +123,7 @@ impl Unwinder {
         }
         if !self.known.contains_key(&id) {
             // Only newly opened events are missing, so this is rare.
-            self.known = self.origins.try_lock().ok()?.clone();
+            self.known = self.context.origins.try_lock().ok()?.clone();
         }
         let origin = *self.known.get(&id)?;
         self.last_origin = Some((id, origin));
@@ -123,11 +132,11 @@ impl Unwinder {
 
     /// Returns the code of `pid`, unless a change to it is not included yet.
     fn code_of(&mut self, pid: u32) -> Option<LastProcess> {
-        let version = self.modules.version();
+        let version = self.context.modules.version();
         let last = self.last_process.take().filter(|last| last.pid == pid && last.version == version);
         let process = match last {
             Some(last) => last,
-            None => LastProcess { pid, version, published: self.modules.try_get(pid)? },
+            None => LastProcess { pid, version, published: self.context.modules.try_get(pid)? },
         };
         if let Some(&changed) = self.changes.get(&pid) {
             if process.published.as_of < changed {
@@ -151,11 +160,20 @@ impl Unwinder {
             None => walk(modules, &user.registers, &mut Dump::new(sp, user.stack), frames),
             Some(live) => {
                 live.begin(sample.thread.pid, sample.time);
-                let mut stack = Dump::with_beyond(sp, user.stack, |address| live.read(address));
+                let mut is_far = false;
+                let mut stack = Dump::with_beyond(sp, user.stack, |address| {
+                    is_far |= address.wrapping_sub(sp) >= LARGEST_DUMP;
+                    live.read(address)
+                });
                 let walked = walk(modules, &user.registers, &mut stack, frames);
                 // Memory that was read too late may belong to another call.
                 if !live.is_right() {
                     return None;
+                }
+                if live.is_used() && walked.end == End::Rooted {
+                    let Counters { completed, completed_far, .. } = &*self.context.counters;
+                    completed.fetch_add(1, Ordering::Relaxed);
+                    completed_far.fetch_add(u64::from(is_far), Ordering::Relaxed);
                 }
                 walked
             }

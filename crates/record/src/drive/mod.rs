@@ -1,5 +1,5 @@
 //! Drives other tools: perf, strace, valgrind, heaptrack and bpftrace, each with the options that make its file
-//! useful here, and each run in a folder of its own.
+//! useful here, and a folder for each run.
 //!
 //! ```text
 //! {folder}/{name}/{time}-{tool}/{raw file}
@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use self::memory_map::MemoryMap;
 pub use self::tool::Tool;
+use crate::sys::process::find_program;
 use crate::{Error, ErrorKind, Result};
 
 /// What a tool is to watch.
@@ -126,12 +127,9 @@ impl Drive {
         let Subject::Command(words) = &self.subject else { return Ok(()) };
         let Some(program) = words.first() else { return Ok(()) };
         let name = program.to_string_lossy();
-        let message = match name.contains('/') {
-            true if !Path::new(program).exists() => format!("{name}: no such program"),
-            false if tool::in_path(&name).is_none() => format!("{name}: no such program in PATH"),
-            _ => return Ok(()),
-        };
-        Err(Error::new(ErrorKind::NotFound, message))
+        let place = if name.contains('/') { "" } else { " in PATH" };
+        let missing = || Error::new(ErrorKind::NotFound, format!("{name}: no such program{place}"));
+        find_program(program).map(drop).ok_or_else(missing)
     }
 
     /// Removes the folders of a run that wrote nothing.

@@ -1,11 +1,12 @@
 //! The tools: what each is good for, what it costs, and how it is called.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use super::{Drive, Subject};
+use crate::sys::process::find_program;
 use crate::{Error, ErrorKind, Result};
 
 /// How many times longer each kind of work takes under each tool: written by `cargo xtask bench tools`.
@@ -116,7 +117,7 @@ impl Tool {
 
     /// Returns the path of the program, if it is installed.
     pub fn installed(self) -> Option<PathBuf> {
-        in_path(self.program())
+        find_program(OsStr::new(self.program()))
     }
 
     /// Fails with how to install it if it is missing.
@@ -238,7 +239,7 @@ fn bpftrace_subject(drive: &Drive) -> Vec<OsString> {
                 command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
             // If the name exists in two folders of PATH, bpftrace does not take the first.
             if let Some(program) = command.first_mut().filter(|program| !program.contains('/'))
-                && let Some(path) = in_path(program)
+                && let Some(path) = find_program(OsStr::new(program))
             {
                 *program = path.to_string_lossy().into_owned();
             }
@@ -246,12 +247,6 @@ fn bpftrace_subject(drive: &Drive) -> Vec<OsString> {
         }
     }
     words
-}
-
-/// Finds a program in PATH.
-pub(super) fn in_path(program: &str) -> Option<PathBuf> {
-    let folders = std::env::var_os("PATH")?;
-    std::env::split_paths(&folders).map(|folder| folder.join(program)).find(|path| path.is_file())
 }
 
 fn is_file(script: &str) -> bool {

@@ -6,7 +6,6 @@ use std::sync::{Arc, mpsc};
 /// What was taken out of one ring at one time.
 #[derive(Debug, Default)]
 pub(crate) struct Chunk {
-    /// Which ring.
     pub(crate) ring: usize,
     /// Everything written before this time is in this chunk or in an earlier one.
     pub(crate) read_at: u64,

@@ -6,7 +6,6 @@ use crate::access::tracefs;
 use crate::events::uprobe::Probe;
 use crate::{Error, ErrorKind, Result};
 
-/// An event that was found by its name.
 #[derive(Debug)]
 pub(crate) struct NamedEvent {
     pub(crate) name: String,

@@ -97,7 +97,6 @@ impl Plan {
         Ok(Self { events, tried, _named: named, clock, with_kernel, level, notes })
     }
 
-    /// Returns the planned event for `source`.
     pub(crate) fn event(&self, source: EventSource) -> Option<&PlannedEvent> {
         self.events.iter().find(|event| event.source == source)
     }

@@ -140,7 +140,6 @@ impl<'a> RingRecord<'a> {
     }
 }
 
-/// A thread and its process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct ThreadOf {
     pub(crate) pid: u32,

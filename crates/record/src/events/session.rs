@@ -45,7 +45,6 @@ pub(crate) struct Origin {
 /// Events by the id that their records carry.
 pub(crate) type Origins = Arc<Mutex<FxHashMap<u64, Origin>>>;
 
-/// The rings of one CPU.
 #[derive(Debug)]
 pub(crate) struct CpuRings {
     pub(crate) cpu: u32,

@@ -4,12 +4,13 @@
 //! event of the kind `uprobe`, names its file by a pointer, which each new thread of the target would follow in its
 //! own memory: the target could no longer start threads and children.)
 
-use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::fs::OpenOptions;
+use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use flamelet_profile::open_regular;
 use flamelet_symbol::demangle::demangle;
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 
@@ -41,8 +42,11 @@ impl Probe {
             .ok_or_else(|| {
                 bad(format!("invalid probe {place:?}; expected uprobe:/path/to/program:function"))
             })?;
-        let file = File::open(path).map_err(|error| bad(format!("{path}: {error}")))?;
-        let offset = offset_of(Path::new(path), function)?;
+        let unreadable = |error: std::io::Error| bad(format!("{path}: {error}"));
+        let mut file = open_regular(Path::new(path)).map_err(unreadable)?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(unreadable)?;
+        let offset = offset_of(Path::new(path), &bytes, function)?;
         let list = tracefs::folder()?.join("uprobe_events");
         remove_forgotten(&list);
         let mut probe = Self {
@@ -74,7 +78,6 @@ impl Probe {
         format!("-:{}/{}", self.group, self.name)
     }
 
-    /// Returns the id of its tracepoint.
     pub(crate) fn tracepoint_id(&self) -> Result<u64> {
         tracefs::tracepoint_id(&self.group, &self.name)
     }
@@ -106,11 +109,10 @@ fn remove_forgotten(list: &Path) {
     }
 }
 
-fn offset_of(path: &Path, function: &str) -> Result<u64> {
+fn offset_of(path: &Path, bytes: &[u8], function: &str) -> Result<u64> {
     let bad =
         |message: String| Error::new(ErrorKind::InvalidOption, format!("{}: {message}", path.display()));
-    let bytes = std::fs::read(path).map_err(|error| bad(error.to_string()))?;
-    let file = object::File::parse(&*bytes).map_err(|error| bad(error.to_string()))?;
+    let file = object::File::parse(bytes).map_err(|error| bad(error.to_string()))?;
     let mut found: Vec<(u64, String)> = Vec::new();
     for symbol in file.symbols().chain(file.dynamic_symbols()) {
         if symbol.kind() != SymbolKind::Text || !symbol.is_definition() {

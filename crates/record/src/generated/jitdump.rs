@@ -195,7 +195,7 @@ mod tests {
         let many: Vec<u8> = first.into_iter().chain(moves(800_000)).collect();
         let list = read(&many).expect("a list");
         assert!(list.is_cut() && list.functions.len() > 150_001);
-        assert!(list.functions.capacity() * size_of::<super::super::Function>() < MOST_OF_ONE);
+        assert!(list.functions.capacity() * size_of::<super::super::GeneratedFunction>() < MOST_OF_ONE);
     }
 
     #[test]

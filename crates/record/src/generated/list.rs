@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use flamelet_profile::budget::{ALLOCATION, Budget, Limits};
 
-/// One generated function.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Function {
+pub(super) struct GeneratedFunction {
     pub(super) start: u64,
     pub(super) end: u64,
     /// Functions that were moved share it.
@@ -15,14 +14,14 @@ pub(super) struct Function {
 }
 
 /// What a function takes: while a table grows, the old one is still there.
-const FUNCTION: usize = 3 * size_of::<Function>();
+const FUNCTION: usize = 3 * size_of::<GeneratedFunction>();
 /// What a name takes in addition to its text.
 const NAME: usize = ALLOCATION + 2 * size_of::<usize>();
 
 /// The functions that were read so far.
 #[derive(Debug)]
 pub(super) struct CodeList {
-    pub(super) functions: Vec<Function>,
+    pub(super) functions: Vec<GeneratedFunction>,
     budget: Budget,
 }
 
@@ -41,12 +40,12 @@ impl CodeList {
     pub(super) fn add(&mut self, start: u64, size: u64, name: Arc<str>) -> bool {
         let has_room = self.has_room(FUNCTION);
         if has_room {
-            self.functions.push(Function { start, end: start.saturating_add(size), name });
+            self.functions.push(GeneratedFunction { start, end: start.saturating_add(size), name });
         }
         has_room
     }
 
-    /// Charges what else a reader needs. Once there was no room for something, there is none for anything.
+    /// Charges what else a reader needs. Once something did not fit, nothing fits any more.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
         self.budget.has_room(bytes)
     }

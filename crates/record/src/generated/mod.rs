@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use rustc_hash::FxHashMap;
 
 use crate::sys::machine;
-use list::{CodeList, Function};
+use list::{CodeList, GeneratedFunction};
 pub(crate) use runtimes::Runtime;
 
 /// More than any real list has. A file that never ends must not be read whole.
@@ -123,7 +123,7 @@ fn is_trusted(user: u32, owner: Option<u32>, own: u32) -> bool {
 #[derive(Debug, Default)]
 pub(crate) struct GeneratedCode {
     /// By start and then in the order of the list: a runtime discards code and reuses its memory.
-    functions: Vec<Function>,
+    functions: Vec<GeneratedFunction>,
     /// How much memory they take at most.
     pub(crate) used: usize,
     /// Whether there was no room for all.
@@ -166,7 +166,11 @@ pub fn fuzz_generated(bytes: &[u8]) {
     let mut list = CodeList::new(ROOM);
     perf_map::functions(bytes, &mut list);
     let _ = jitdump::functions(bytes, &mut list);
-    assert!(list.functions.capacity() * size_of::<Function>() <= ROOM, "{}", list.functions.capacity());
+    assert!(
+        list.functions.capacity() * size_of::<GeneratedFunction>() <= ROOM,
+        "{}",
+        list.functions.capacity()
+    );
     let code = GeneratedCode::new(list);
     let starts: Vec<u64> = code.functions.iter().map(|function| function.start).collect();
     for start in starts {

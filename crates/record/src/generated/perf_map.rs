@@ -77,7 +77,7 @@ mod tests {
         const LINE: &[u8] = b"1 1 f\n";
         let list = read(LINE.repeat(1 << 20).as_slice());
         assert!(list.is_cut() && list.functions.len() > 100_000, "{}", list.functions.len());
-        assert!(list.functions.capacity() * size_of::<super::super::Function>() < MOST_OF_ONE);
+        assert!(list.functions.capacity() * size_of::<super::super::GeneratedFunction>() < MOST_OF_ONE);
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! The runtimes that generate or interpret code, and how to make each list the names of that code.
 
-/// A runtime.
 #[derive(Debug)]
 pub(crate) struct Runtime {
     pub(crate) name: &'static str,
@@ -12,7 +11,7 @@ pub(crate) struct Runtime {
     is_file: fn(&str) -> bool,
 }
 
-static RUNTIMES: [Runtime; 6] = [
+static RUNTIMES: [Runtime; 7] = [
     Runtime {
         name: "Java",
         remedy: "start java with -XX:+PreserveFramePointer -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit",
@@ -30,6 +29,15 @@ static RUNTIMES: [Runtime; 6] = [
         remedy: "start python with -X perf",
         interprets: true,
         is_file: |name| minor_version(name, "python3.").is_some_and(|minor| minor >= 12),
+    },
+    Runtime {
+        name: "Python",
+        remedy: "use Python 3.12 or later, and start it with -X perf",
+        interprets: true,
+        // Other programs have the library too, and may never run any Python.
+        is_file: |name| {
+            !name.starts_with("lib") && minor_version(name, "python3.").is_some_and(|minor| minor < 12)
+        },
     },
     Runtime {
         name: ".NET",
@@ -78,7 +86,10 @@ mod tests {
         assert_eq!(name("/usr/bin/python3.12"), Some("Python"));
         assert_eq!(name("/usr/lib/libpython3.13.so.1.0"), Some("Python"));
         // Earlier ones cannot name their functions.
-        assert_eq!(name("/usr/bin/python3.11"), None);
+        let remedy = |path: &str| Runtime::of_file(path).map(|runtime| runtime.remedy);
+        assert_ne!(remedy("/usr/bin/python3.11"), remedy("/usr/bin/python3.12"));
+        assert_eq!(name("/usr/bin/python3.11"), Some("Python"));
+        assert_eq!(name("/usr/lib/libpython3.11.so.1.0"), None);
         assert_eq!(name("/usr/bin/redis-server"), None);
     }
 }

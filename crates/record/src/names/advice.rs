@@ -96,26 +96,37 @@ fn about_cut_lists(processes: usize) -> Option<String> {
         count => format!("{count} processes list"),
     };
     Some(format!(
-        "{what} more generated functions than there is memory for (64 MiB each, 256 MiB in all): the rest has no names"
+        "{what} more generated functions than there is memory for (64 MiB each, 256 MiB in all): the rest have no names"
     ))
 }
 
-/// Returns a line about the file whose functions without names are on the most samples.
+/// Returns a line about the file whose functions without names take the most samples, or else are on the most.
 fn about_files(profile: &Profile) -> Option<String> {
-    let mut by_file: FxHashMap<&str, i64> = FxHashMap::default();
+    // Of each file: samples in its functions, and samples that have them anywhere. Every stack of a program may have its
+    // `main`, which says nothing.
+    let mut by_file: FxHashMap<&str, [i64; 2]> = FxHashMap::default();
     let mut all = 0;
     for sample in profile.samples() {
         let count = sample.values.first().copied().unwrap_or(0);
         all += count;
-        unnamed_files(profile, profile.stack(sample.stack))
-            .into_iter()
-            .for_each(|file| *by_file.entry(file).or_default() += count);
+        let stack = profile.stack(sample.stack);
+        for (at, part) in [stack.get(..1).unwrap_or_default(), stack].into_iter().enumerate() {
+            let files = unnamed_files(profile, part);
+            files.into_iter().for_each(|file| by_file.entry(file).or_default()[at] += count);
+        }
     }
-    let (file, count) = by_file.into_iter().max_by_key(|&(file, count)| (count, file))?;
-    let share = count as f64 / all.max(1) as f64;
-    (share >= FILE_WORTH_A_LINE).then(|| {
-        let percent = share * 100.0;
-        format!("{percent:.0} % of the samples have functions of {file} without names: {}", symbols_remedy())
+    let share = |count: i64| count as f64 / all.max(1) as f64;
+    let most = |at: usize| by_file.iter().map(|(&file, counts)| (counts[at], file)).max();
+    let (what, (count, file)) = match most(0).filter(|&(count, _)| share(count) >= FILE_WORTH_A_LINE) {
+        Some(found) => ("are in", found),
+        None => ("have", most(1)?),
+    };
+    let percent = share(count) * 100.0;
+    (share(count) >= FILE_WORTH_A_LINE).then(|| {
+        format!(
+            "{percent:.0} % of the samples {what} functions of {file} without names: {}",
+            symbols_remedy()
+        )
     })
 }
 

@@ -56,7 +56,7 @@ impl HeapRecordOptions {
 
 /// The progress of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
+pub struct HeapProgress {
     /// The time since it began.
     pub elapsed: Duration,
     /// Processes seen so far.
@@ -84,7 +84,7 @@ const TELL: Duration = Duration::from_millis(500);
 /// Records until the command ends, the duration is over or `stop` is set.
 pub fn record(
     mut options: HeapRecordOptions,
-    progress: &mut dyn FnMut(&Progress),
+    progress: &mut dyn FnMut(&HeapProgress),
     stop: &AtomicBool,
 ) -> Result<Recorded> {
     let program = program::check(options.command.get_program(), program::Purpose::Heap)?;
@@ -101,7 +101,7 @@ pub fn record(
     sizes.push(0, 0);
     running.wait(options.duration, stop, |elapsed| {
         if told.elapsed() >= TELL {
-            let so_far = Progress { elapsed, ..sums.so_far(&folder) };
+            let so_far = HeapProgress { elapsed, ..sums.so_far(&folder) };
             sizes.push(nanos(elapsed), so_far.live);
             progress(&so_far);
             told = Instant::now();
@@ -187,8 +187,8 @@ struct ProgressSums {
 }
 
 impl ProgressSums {
-    fn so_far(&mut self, folder: &PreloadFolder) -> Progress {
-        let mut progress = Progress::default();
+    fn so_far(&mut self, folder: &PreloadFolder) -> HeapProgress {
+        let mut progress = HeapProgress::default();
         for path in folder.files(COUNTS_ENDING) {
             let Some((allocations, live)) = self.of(path) else { continue };
             progress.processes += 1;

@@ -10,7 +10,7 @@ use flamelet_preload_ledger::modules::Modules;
 pub struct HeapSummary {
     /// How long it took.
     pub elapsed: Duration,
-    /// Processes that allocated anything; a program started by `exec` counts anew.
+    /// Processes that allocated anything; a program started by `exec` counts as another one.
     pub processes: usize,
     /// Calls of allocation functions.
     pub allocations: u64,

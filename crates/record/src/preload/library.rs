@@ -34,7 +34,7 @@ pub(super) fn install(library: Library) -> Result<PathBuf> {
         }
     }
     let message = format!(
-        "no folder for the library to preload, which only you may be able to write: {}; set XDG_CACHE_HOME to a folder \
+        "no folder for the preloaded library that only you can write to: {}; set XDG_CACHE_HOME to a folder \
          that is not mounted noexec, without spaces or colons in its path",
         if refused.is_empty() {
             "neither HOME nor XDG_CACHE_HOME is set".to_owned()

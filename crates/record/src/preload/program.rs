@@ -5,11 +5,13 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use flamelet_profile::open_regular;
 use object::elf;
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, Object, ObjectSymbol};
 
 use crate::sys::files;
+use crate::sys::process::find_program;
 use crate::{Error, ErrorKind, Result};
 
 /// A program that was checked.
@@ -77,18 +79,9 @@ fn refused(path: &Path, why: &str, way_out: &str) -> Error {
     Error::new(ErrorKind::Unsupported, format!("{}: {why}; {way_out}", path.display()))
 }
 
-/// Finds the program, as a shell would.
 fn find(name: &OsStr) -> Result<PathBuf> {
-    let path = Path::new(name);
-    let missing = || Error::new(ErrorKind::NotFound, format!("{}: no such command", path.display()));
-    if path.components().count() > 1 {
-        return if path.exists() { Ok(path.to_owned()) } else { Err(missing()) };
-    }
-    let folders = std::env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/local/bin:/usr/bin:/bin"));
-    let found = std::env::split_paths(&folders)
-        .map(|folder| folder.join(path))
-        .find(|path| std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.mode() & 0o111 != 0));
-    found.ok_or_else(missing)
+    let missing = || Error::new(ErrorKind::NotFound, format!("{}: no such command", name.display()));
+    find_program(name).ok_or_else(missing)
 }
 
 /// Rejects programs that gain rights when they are started: the loader ignores preloaded libraries for them.
@@ -111,7 +104,7 @@ fn check_rights(path: &Path) -> Result<()> {
 
 fn start_of(path: &Path) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let opened = std::fs::File::open(path).and_then(|file| file.take(1 << 16).read_to_end(&mut bytes));
+    let opened = open_regular(path).and_then(|file| file.take(1 << 16).read_to_end(&mut bytes));
     // A file that may be run but not read is left to the loader.
     opened.map(|_| bytes).or_else(|_| Ok(Vec::new()))
 }
@@ -158,9 +151,15 @@ fn check_binary(path: &Path, bytes: &[u8], purpose: Purpose) -> Result<Program> 
     Ok(Program { own_allocator })
 }
 
+fn whole(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_regular(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// Returns whether the program is written in Go.
 fn is_go(path: &Path) -> bool {
-    let Ok(bytes) = std::fs::read(path) else { return false };
+    let Ok(bytes) = whole(path) else { return false };
     let Ok(file) = object::File::parse(&*bytes) else { return false };
     file.section_by_name(".note.go.buildid").is_some() || file.section_by_name(".gopclntab").is_some()
 }
@@ -169,7 +168,7 @@ fn is_go(path: &Path) -> bool {
 fn own_allocator(path: &Path) -> Option<&'static str> {
     const KNOWN: [(&str, &str); 3] =
         [("_rjem_malloc", "jemalloc"), ("mi_malloc", "mimalloc"), ("je_malloc", "jemalloc")];
-    let bytes = std::fs::read(path).ok()?;
+    let bytes = whole(path).ok()?;
     let file = object::File::parse(&*bytes).ok()?;
     let defined = |symbol: &object::Symbol<'_, '_>| symbol.is_definition();
     let mut symbols = file.symbols().chain(file.dynamic_symbols()).filter(defined);

@@ -68,9 +68,7 @@ impl RunningCommand {
 
     /// Returns what became of the command.
     pub(super) fn end(mut self) -> Result<CommandEnd> {
-        Ok(match self.child.try_wait()? {
-            Some(status) => CommandEnd::Exited(status),
-            None => CommandEnd::Running(self.child.into()),
-        })
+        let status = self.child.try_wait()?;
+        Ok(CommandEnd::new(self.child, status))
     }
 }

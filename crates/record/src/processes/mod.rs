@@ -78,7 +78,6 @@ pub(crate) fn processes(ids: &[u32]) -> Result<Vec<u32>> {
     Ok(pids)
 }
 
-/// Returns the process of a thread.
 pub(crate) fn process_of(tid: u32) -> Option<u32> {
     let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())

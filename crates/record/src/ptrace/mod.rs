@@ -20,12 +20,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Instant;
 
+use flamelet_profile::moment;
+
 use crate::access::tracefs;
 use crate::assemble::Columns;
 use crate::checkpoint::Saver;
 use crate::collect::{Counters, Findings};
 use crate::names::Background;
-use crate::recording::{Ending, LOOK, TELL, command_failed, unix_nanos};
+use crate::recording::{Ending, LOOK, TELL, command_failed, fork_command};
 use crate::sys::event::PerfEvent;
 use crate::sys::process::Waiting;
 use crate::{
@@ -86,7 +88,7 @@ pub(crate) fn record(
     let target = TraceTarget::new(&mut options)?;
     let counters = Arc::new(Counters::default());
     let columns = Columns::new(&options);
-    let (start_nanos, started) = (unix_nanos(), Instant::now());
+    let (start_nanos, started) = (moment::now(), Instant::now());
     let status = Arc::new(OnceLock::new());
     let tracer = Tracer::new(wanted, counters.clone(), status.clone(), &options);
     let saver = options.checkpoint.take().map(Saver::new);
@@ -106,7 +108,7 @@ pub(crate) fn record(
         findings: &traced.findings,
     };
     let note = format!(
-        "system calls were followed by ptrace, which slows the program down and lengthens their times: {why}"
+        "system calls were traced by ptrace, which slows the program down and lengthens their times: {why}"
     );
     let (profile, summary, symbols) =
         ending.finish(background.finish(), &counters, vec![note], traced.save_failure);
@@ -117,21 +119,14 @@ pub(crate) fn record(
 /// The tracer learns of the end of its tracees first; one that was detached ends like any child.
 fn end_of(mut child: Child, status: &OnceLock<ExitStatus>) -> Result<CommandEnd> {
     let told = status.get().copied();
-    Ok(match told.map_or_else(|| child.try_wait(), |status| Ok(Some(status)))? {
-        Some(status) => CommandEnd::Exited(status),
-        None => CommandEnd::Running(child.into()),
-    })
+    let status = told.map_or_else(|| child.try_wait(), |status| Ok(Some(status)))?;
+    Ok(CommandEnd::new(child, status))
 }
 
 impl TraceTarget {
     fn new(options: &mut RecordOptions) -> Result<Self> {
         match &mut options.target {
-            Target::Command(command) => {
-                let command = std::mem::replace(command, std::process::Command::new(""));
-                let program = command.get_program().to_string_lossy().into_owned();
-                let waiting = Waiting::fork(command, options.shield_command);
-                waiting.map(Self::Command).map_err(|error| command_failed(&program, &error))
-            }
+            Target::Command(command) => fork_command(command, options.shield_command).map(Self::Command),
             Target::Pids(pids) => {
                 *pids = processes::processes(pids)?;
                 Ok(Self::Processes(processes::families(pids)))

@@ -1,5 +1,6 @@
 //! Chooses which calls have their stacks taken: reading a stack takes as long as the call, so only some are taken.
 
+use flamelet_profile::Random;
 use rustc_hash::FxHashMap;
 
 use crate::collect::CallKey;
@@ -7,7 +8,7 @@ use crate::collect::CallKey;
 /// For each call of a thread, how many calls to skip until the next stack.
 pub(super) struct Skips {
     by_call: FxHashMap<CallKey, Skip>,
-    random: u64,
+    random: Random,
 }
 
 #[derive(Default)]
@@ -23,14 +24,13 @@ const SHARE: u64 = 512;
 
 impl Default for Skips {
     fn default() -> Self {
-        Self { by_call: FxHashMap::default(), random: 0x9e37_79b9_7f4a_7c15 }
+        Self { by_call: FxHashMap::default(), random: Random::new(0x9e37_79b9_7f4a_7c15) }
     }
 }
 
 impl Skips {
     /// Counts a call. If its stack is to be taken, returns the number of calls that it stands for.
     pub(super) fn count(&mut self, call: CallKey) -> Option<u64> {
-        let random = self.random();
         let skip = self.by_call.entry(call).or_default();
         skip.calls += 1;
         if skip.calls < skip.next {
@@ -39,16 +39,8 @@ impl Skips {
         let weight = skip.calls - skip.last;
         skip.last = skip.calls;
         // Random, because a fixed period might always hit the same place in the program's loop.
-        skip.next = skip.calls + 1 + random % (2 * skip.calls / SHARE + 1);
+        skip.next = skip.calls + 1 + self.random.below(2 * skip.calls / SHARE + 1);
         Some(weight)
-    }
-
-    /// xorshift64.
-    fn random(&mut self) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.random
     }
 }
 

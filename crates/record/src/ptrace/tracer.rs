@@ -22,7 +22,6 @@ use crate::sys::memory::ProcessMemory;
 use crate::sys::ptrace::{self, Alarm, Happened, SystemCall};
 use crate::{Error, ErrorKind, RecordOptions, Result, access, processes};
 
-/// A traced thread.
 #[derive(Default)]
 struct Tracee {
     pid: u32,
@@ -32,7 +31,6 @@ struct Tracee {
     memory: Option<ProcessMemory>,
 }
 
-/// The call that a thread is in.
 #[derive(Clone, Copy)]
 struct CurrentCall {
     key: CallKey,
@@ -76,8 +74,8 @@ pub(super) struct Tracer {
     /// The command, and where its exit status goes.
     command: Option<u32>,
     status: Arc<OnceLock<ExitStatus>>,
-    /// When maps were last reread because of an address without a module, and how often.
-    read_maps: (Instant, u32),
+    /// When maps were last reread because of an address without a module, and how often those of each process.
+    read_maps: (Instant, FxHashMap<u32, u32>),
 }
 
 impl Tracer {
@@ -96,7 +94,7 @@ impl Tracer {
             leaders: FxHashSet::default(),
             command: None,
             status,
-            read_maps: (Instant::now(), 0),
+            read_maps: (Instant::now(), FxHashMap::default()),
         }
     }
 
@@ -213,6 +211,9 @@ impl Tracer {
                 self.leaders.remove(&tid);
                 if let Some(Tracee { pid, .. }) = self.tracees.remove(&tid) {
                     self.findings.ended(ThreadOf { pid, tid });
+                    if pid == tid {
+                        self.read_maps.1.remove(&pid);
+                    }
                     // The first thread of a process may have ended before it was traced.
                     if self.leaders.contains(&pid) && !self.tracees.values().any(|other| other.pid == pid) {
                         self.leaders.remove(&pid);
@@ -265,6 +266,7 @@ impl Tracer {
         let thread = ThreadOf { pid: tid, tid };
         let name = processes::thread_name(tid, tid).unwrap_or_default();
         self.findings.executed(thread, &name);
+        self.read_maps.1.remove(&tid);
         // The call belongs to the program that made it. That of the command itself was not seen.
         let call = before.and_then(|tracee| tracee.call).unwrap_or_else(|| CurrentCall {
             key: CallKey { thread: self.findings.row_of(thread), number: libc::SYS_execve, arguments: None },
@@ -332,7 +334,7 @@ impl Tracer {
 
     fn stack(&mut self, thread: ThreadOf) -> crate::collect::StackNumber {
         /// Maps are reread freely at first, when a program loads its libraries, and rarely later: the code of a JIT
-        /// compiler may never be known.
+        /// compiler may never be known. Each of many short processes loads them again.
         const OFTEN: u32 = 100;
         const SELDOM: Duration = Duration::from_millis(100);
         let tracee = self.tracee(thread.tid);
@@ -344,12 +346,14 @@ impl Tracer {
             self.findings.renamed(thread, &name);
         }
         let registers = ptrace::registers(thread.tid).unwrap_or_default();
-        let (last, times) = self.read_maps;
-        if (times < OFTEN || last.elapsed() >= SELDOM)
+        let (last, by_process) = &mut self.read_maps;
+        let times = by_process.entry(thread.pid).or_default();
+        if (*times < OFTEN || last.elapsed() >= SELDOM)
             && !self.findings.stacks.knows_code_of(thread, &registers)
         {
+            *times += 1;
+            *last = Instant::now();
             self.findings.read_maps_again(thread.pid);
-            self.read_maps = (Instant::now(), times + 1);
         }
         self.findings.stacks.of_standing(thread, &registers)
     }

@@ -3,7 +3,6 @@
 use crate::RecordOptions;
 use crate::names::calls;
 
-/// What to do at each call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct WantedCalls {
     /// Count all calls.

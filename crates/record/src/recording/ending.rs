@@ -1,6 +1,5 @@
 //! Ends a recording: the last records, the names, and the summary.
 
-use std::process::Child;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -25,11 +24,12 @@ impl Recording {
         self.session.disable();
         let _ = self.messages.send(Message::Stopped(machine::monotonic_nanos()));
         let running_nanos = self.session.running_nanos(EventSource::Cpu);
+        let mut urgency = None;
         match std::mem::replace(&mut self.drain, Drain::None) {
             Drain::Batch(batch) => self.drain_cpu_nanos += batch.finish()?.cpu_nanos,
             Drain::Eager(eager) => {
-                self.note_urgency(eager.urgency());
-                self.drain_cpu_nanos += eager.finish();
+                urgency = eager.urgency();
+                self.drain_cpu_nanos += eager.finish()?.cpu_nanos;
             }
             Drain::None => {}
         }
@@ -39,6 +39,8 @@ impl Recording {
         let failed = |_| Error::new(ErrorKind::Io, "the collecting thread failed");
         let collected = collector.join().map_err(failed)?;
         let names = background.finish();
+        let was_eager = self.completion.was_needed(&self.context);
+        self.notes.extend(urgency.filter(|_| was_eager).and_then(urgency_note));
         let clock = match self.plan.clock {
             CpuClock::Cycles => "perf cycles",
             CpuClock::Software => "perf cpu-clock",
@@ -55,29 +57,23 @@ impl Recording {
             findings: &collected.findings,
         };
         let (profile, mut summary, symbols) =
-            ending.finish(names, &self.counters, self.notes, collected.save_failure);
-        summary.was_eager = self.was_eager;
+            ending.finish(names, &self.context.counters, self.notes, collected.save_failure);
+        summary.was_eager = was_eager;
         let command = match self.watched {
-            WatchTarget::Running(child) => Some(end_of(child)?),
+            WatchTarget::Running(mut child) => {
+                let status = child.try_wait()?;
+                Some(CommandEnd::new(child, status))
+            }
             _ => None,
         };
         closing.into_iter().for_each(|closed| drop(closed.join()));
         Ok(Recorded { profile, summary, symbols, command })
     }
-
-    fn note_urgency(&mut self, urgency: Option<Urgency>) {
-        if urgency == Some(Urgency::Ordinary) {
-            let note = "the threads that complete stacks may not run first; some stacks stay cut";
-            self.notes.push(note.to_owned());
-        }
-    }
 }
 
-fn end_of(mut child: Child) -> Result<CommandEnd> {
-    Ok(match child.try_wait()? {
-        Some(status) => CommandEnd::Exited(status),
-        None => CommandEnd::Running(child.into()),
-    })
+fn urgency_note(urgency: Urgency) -> Option<String> {
+    let note = "the threads that complete stacks have no real-time priority; some stacks stay truncated";
+    (urgency == Urgency::Ordinary).then(|| note.to_owned())
 }
 
 /// What is known once everything has stopped.
@@ -183,7 +179,7 @@ impl Ending<'_> {
             "start_c11",
             "__clone",
             "clone",
-            // Go's goroutines and threads: its code has no unwind information at all.
+            // Go's goroutines and threads, where the table of its functions could not be used.
             "runtime.goexit",
             "runtime.goexit.abi0",
             "runtime.mstart",
@@ -258,13 +254,14 @@ impl Ending<'_> {
         const ENOUGH_SAMPLES: f64 = 100.0;
         let expected = summary.target_cpu.map_or(0.0, |cpu| cpu.as_secs_f64() * summary.asked_hertz);
         let asked_hertz = if expected < ENOUGH_SAMPLES { 0.0 } else { summary.asked_hertz };
+        let (samples, truncated) = judged_stacks(self.options.cpu, summary);
         profile.quality = Some(Quality {
             engine: profile.intern(&summary.engine),
             asked_millihertz: (asked_hertz * 1000.0) as u64,
             achieved_millihertz: summary.achieved_hertz.map_or(0, |hertz| (hertz * 1000.0) as u64),
-            samples: summary.samples,
+            samples,
             lost: summary.lost,
-            truncated: summary.truncated,
+            truncated,
             unresolved: summary.unresolved as u64,
             own_cpu_nanos: self.own_cpu_nanos,
         });
@@ -286,5 +283,33 @@ impl Ending<'_> {
                 stats.longest_nanos
             ));
         }
+    }
+}
+
+/// Returns how many samples there are, and how many of their stacks are cut. Calls that were traced and blocked threads
+/// have stacks too, which are no samples: of CPU time, as large a part of the samples is cut as of all stacks.
+fn judged_stacks(with_cpu: bool, summary: &Summary) -> (u64, u64) {
+    let stacks = summary.rooted + summary.truncated;
+    let samples = if with_cpu { summary.samples } else { summary.samples.max(stacks) };
+    if stacks <= samples {
+        return (samples, summary.truncated);
+    }
+    let cut = summary.truncated as f64 / stacks as f64;
+    (samples, (cut * samples as f64).round() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_stacks_are_cut_than_there_are_samples() {
+        let judged = |with_cpu, samples, rooted, truncated| {
+            judged_stacks(with_cpu, &Summary { samples, rooted, truncated, ..Summary::default() })
+        };
+        assert_eq!(judged(true, 1000, 990, 10), (1000, 10));
+        assert_eq!(judged(true, 986, 198, 3575), (986, 934), "blocked threads");
+        assert_eq!(judged(false, 0, 81, 19), (100, 19), "traced calls");
+        assert_eq!(judged(true, 0, 0, 0), (0, 0));
     }
 }

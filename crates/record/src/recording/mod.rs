@@ -1,36 +1,39 @@
 //! The course of a recording, from the options to the profile.
 
+use std::ffi::OsStr;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use flamelet_profile::Profile;
+use flamelet_profile::{Profile, moment};
 use flamelet_symbol::symbolize;
-use flamelet_unwind::perf_event::flag;
 
 use crate::assemble::Columns;
 use crate::checkpoint::Saver;
-use crate::collect::{Collector, Counters, Findings, SharedModules};
+use crate::collect::{Collector, Findings, SharedModules};
 use crate::drain::batch::BatchDrain;
 use crate::drain::eager::EagerDrain;
-use crate::drain::{self, Message, Outlet, Pace};
+use crate::drain::{self, DrainContext, DrainPace, Message, Outlet};
 use crate::events::chunk::Backlog;
-use crate::events::plan::{EventSource, Plan, PlannedEvent};
+use crate::events::plan::{EventSource, Plan};
 use crate::events::session::{CpuRings, Session};
 use crate::events::watch;
 use crate::names::Background;
 use crate::sys::event::{PerfEvent, Watch};
 use crate::sys::machine;
-use crate::sys::process::{Waiting, open_pidfd};
-use crate::{Completion, Error, ErrorKind, Progress, RecordOptions, Result, Summary, Target, processes};
+use crate::sys::process::{Waiting, find_program, open_pidfd};
+use crate::{Error, ErrorKind, Progress, RecordOptions, Result, Summary, Target, processes};
 
+mod completion;
 mod ending;
 mod running;
 mod worker;
 
+use completion::CompletionState;
 pub(crate) use ending::Ending;
 pub use running::RunningCommand;
 
@@ -56,6 +59,13 @@ pub enum CommandEnd {
     Running(RunningCommand),
 }
 
+impl CommandEnd {
+    /// Returns what became of `child`, which has this status if it has ended.
+    pub(crate) fn new(child: Child, status: Option<ExitStatus>) -> Self {
+        status.map_or_else(|| Self::Running(child.into()), Self::Exited)
+    }
+}
+
 /// How often to check `stop`.
 pub(crate) const LOOK: Duration = Duration::from_millis(100);
 /// The same at the start, to find out early whether stacks are cut.
@@ -63,34 +73,6 @@ const EARLY_LOOK: Duration = Duration::from_millis(2);
 const EARLY: Duration = Duration::from_millis(200);
 /// How often to report progress.
 pub(crate) const TELL: Duration = Duration::from_millis(200);
-/// From this many stacks on, the share of cut ones is trusted.
-const ENOUGH_STACKS: u64 = 25;
-/// From this many stacks on that not even the largest dump could hold, more of them are expected: the program has frames
-/// that large, and spends time below them. If its unwind table has such a frame, the first one is enough.
-const ENOUGH_HOPELESS: u64 = 2;
-/// One in this many stacks may be cut before the eager drain takes over.
-const TOLERATED_CUTS: u64 = 50;
-
-/// How many stacks of CPU samples were taken, were larger than their dump, and than any dump.
-#[derive(Clone, Copy, Debug)]
-struct Cuts {
-    stacks: u64,
-    cut: u64,
-    hopeless: u64,
-}
-
-impl Cuts {
-    /// Returns whether the eager drain should take over. `has_huge_frames`: the program is known to have a frame that is
-    /// larger than any dump.
-    fn call_for_eager(self, has_huge_frames: bool) -> bool {
-        let Self { stacks, cut, hopeless } = self;
-        if has_huge_frames && hopeless > 0 {
-            return true;
-        }
-        let is_certain = stacks >= ENOUGH_STACKS || hopeless >= ENOUGH_HOPELESS;
-        is_certain && cut * TOLERATED_CUTS > stacks
-    }
-}
 
 /// Records with events. Events opened as a trial are kept until the recording's own are open.
 pub(crate) fn record(
@@ -134,15 +116,14 @@ struct Recording {
     backlog: Backlog,
     collector: JoinHandle<worker::WorkerOutput>,
     background: Background,
-    modules: SharedModules,
-    counters: Arc<Counters>,
+    context: DrainContext,
     columns: Columns,
     /// These become readable when the target ends.
     ends: Vec<OwnedFd>,
     started: Instant,
     start_nanos: i64,
     drain_cpu_nanos: u64,
-    was_eager: bool,
+    completion: CompletionState,
     notes: Vec<String>,
 }
 
@@ -160,9 +141,14 @@ impl Recording {
                 got >> 10
             ));
         }
-        let (modules, counters) = (SharedModules::default(), Arc::new(Counters::default()));
-        let start_nanos = unix_nanos();
-        let findings = Findings::new(modules.clone(), counters.clone(), options.max_moments);
+        let origins = session.origins();
+        let context = DrainContext { modules: SharedModules::default(), origins, counters: Arc::default() };
+        let start_nanos = moment::now();
+        let DrainContext { modules, counters, .. } = &context;
+        let mut findings = Findings::new(modules.clone(), counters.clone(), options.max_moments);
+        let images = &mut findings.stacks.spaces.images;
+        watched.programs().iter().for_each(|path| images.learn(path));
+        let completion = CompletionState::new(&options, images.has_huge_frames());
         let period = 1_000_000_000 / u64::from(options.frequency);
         let collector = Collector::new(rings.len() * drain::RINGS, session.origins(), period, findings);
         let columns = Columns::new(&options);
@@ -177,8 +163,8 @@ impl Recording {
         };
         let collector = worker.start(inbox)?;
         let backlog = Backlog::new(rings.iter().map(CpuRings::size).sum());
-        let outlet = Outlet::new(messages.clone(), backlog.clone(), Pace::new(options.off_cpu));
-        let drain = Drain::Batch(BatchDrain::start(rings, outlet, &modules, &session.origins())?);
+        let outlet = Outlet::new(messages.clone(), backlog.clone(), DrainPace::new(options.off_cpu));
+        let drain = Drain::Batch(BatchDrain::start(rings, outlet, &context)?);
         Ok(Self {
             options,
             watched,
@@ -189,21 +175,24 @@ impl Recording {
             backlog,
             collector,
             background,
-            modules,
-            counters,
+            context,
             columns,
             ends: Vec::new(),
             started: Instant::now(),
             start_nanos,
             drain_cpu_nanos: 0,
-            was_eager: false,
+            completion,
             notes,
         })
     }
 
     /// Opens the events and starts them.
     fn start(&mut self) -> Result<()> {
-        let events = self.plan.events.clone();
+        let mut events = self.plan.events.clone();
+        if self.begin_completion() {
+            let cpu = events.iter_mut().filter(|event| event.source == EventSource::Cpu);
+            cpu.for_each(|event| event.attr.wakeup = 1);
+        }
         match std::mem::replace(&mut self.watched, WatchTarget::Nothing) {
             WatchTarget::Waiting(waiting) => {
                 let pid = waiting.pid();
@@ -237,9 +226,6 @@ impl Recording {
             }
         }
         self.plan.tried.clear();
-        if self.options.completion == Completion::Eager {
-            self.become_eager();
-        }
         Ok(())
     }
 
@@ -268,101 +254,21 @@ impl Recording {
             if is_over {
                 return Ok(());
             }
-            if !self.was_eager && self.options.completion == Completion::Auto && self.many_are_cut() {
-                self.become_eager();
-            }
+            self.review_completion()?;
         }
     }
 
     fn progress(&self) -> Progress {
         let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        let counters = &self.context.counters;
         Progress {
             elapsed: self.started.elapsed(),
-            samples: count(&self.counters.samples),
-            lost: count(&self.counters.lost),
-            syscalls: count(&self.counters.syscalls),
-            cut: count(&self.counters.cut),
+            samples: count(&counters.samples),
+            lost: count(&counters.lost),
+            syscalls: count(&counters.syscalls),
+            cut: count(&counters.cut),
             is_eager: matches!(self.drain, Drain::Eager(_)),
         }
-    }
-
-    fn many_are_cut(&self) -> bool {
-        let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
-        let (stacks, cut) = (count(&self.counters.stacks), count(&self.counters.cut));
-        let hopeless = cut.saturating_sub(count(&self.counters.cut_nearby));
-        self.options.cpu && Cuts { stacks, cut, hopeless }.call_for_eager(self.awaits_huge_frames())
-    }
-
-    /// Returns whether the eager drain is needed as soon as the program runs below a frame that its unwind table knows to
-    /// be larger than any dump.
-    fn awaits_huge_frames(&self) -> bool {
-        let is_watched = !matches!(self.watched, WatchTarget::Everything);
-        let may_switch = !self.was_eager && self.options.completion == Completion::Auto && self.options.cpu;
-        may_switch && is_watched && self.modules.has_huge_frames()
-    }
-
-    /// Reopens the CPU events so that each sample wakes a drain, and starts a drain on every CPU.
-    fn become_eager(&mut self) {
-        self.was_eager = true;
-        if let Err(error) = self.try_become_eager() {
-            self.notes.push(format!("large stacks are cut off: {error}"));
-        }
-    }
-
-    fn try_become_eager(&mut self) -> Result<()> {
-        let Some(planned) = self.plan.event(EventSource::Cpu).copied() else { return Ok(()) };
-        let mut attr = planned.attr.without(flag::ENABLE_ON_EXEC);
-        attr.wakeup = 1;
-        // A larger dump, for samples that are drained too late to read the live stack.
-        let cut = self.counters.cut.load(Ordering::Relaxed);
-        if self.counters.cut_nearby.load(Ordering::Relaxed) * 2 > cut {
-            attr.sample_stack_user = attr.sample_stack_user.max(RecordOptions::MAX_DUMP);
-        }
-        let events = [PlannedEvent { attr, ..planned }];
-        let everything = matches!(self.watched, WatchTarget::Everything);
-        let pids = self.living();
-        self.session.replace(EventSource::Cpu, |session| {
-            if everything {
-                session.watch(Watch::Everything, &events).map(usize::from)
-            } else {
-                // Processes forked a moment ago are not in the records read so far.
-                watch::watch_families(session, &pids, &events)
-            }
-        })?;
-        let Drain::Batch(batch) = std::mem::replace(&mut self.drain, Drain::None) else { return Ok(()) };
-        let drained = batch.finish()?;
-        self.drain_cpu_nanos += drained.cpu_nanos;
-        let rings: Vec<CpuRings> = drained.rings;
-        let outlets = rings.iter().map(|_| self.outlet()).collect();
-        let origins = self.session.origins();
-        match EagerDrain::start(rings, outlets, &self.modules, &origins) {
-            Ok(eager) => {
-                self.drain = Drain::Eager(eager);
-                Ok(())
-            }
-            Err((error, rings)) => {
-                self.drain = Drain::Batch(BatchDrain::start(rings, self.outlet(), &self.modules, &origins)?);
-                Err(error)
-            }
-        }
-    }
-
-    fn outlet(&self) -> Outlet {
-        Outlet::new(self.messages.clone(), self.backlog.clone(), Pace::new(self.options.off_cpu))
-    }
-
-    /// Returns the watched processes that are alive.
-    fn living(&self) -> Vec<u32> {
-        let mut pids = self.modules.pids();
-        pids.retain(|&pid| pid != 0);
-        match &self.watched {
-            WatchTarget::Processes(first) => pids.extend(first),
-            WatchTarget::Running(child) => pids.push(child.id()),
-            _ => {}
-        }
-        pids.sort_unstable();
-        pids.dedup();
-        pids
     }
 }
 
@@ -373,12 +279,7 @@ impl WatchTarget {
                 *pids = processes::processes(pids)?;
                 Ok(Self::Processes(pids.clone()))
             }
-            Target::Command(command) => {
-                let command = std::mem::replace(command, Command::new(""));
-                let program = command.get_program().to_string_lossy().into_owned();
-                let waiting = Waiting::fork(command, options.shield_command);
-                waiting.map(Self::Waiting).map_err(|error| command_failed(&program, &error))
-            }
+            Target::Command(command) => fork_command(command, options.shield_command).map(Self::Waiting),
             Target::All => Ok(Self::Everything),
         }
     }
@@ -391,16 +292,26 @@ impl WatchTarget {
             _ => Watch::Everything,
         }
     }
+
+    /// Returns the files of the programs that are watched, where they are known before the first sample.
+    fn programs(&self) -> Vec<PathBuf> {
+        match self {
+            Self::Processes(pids) => pids.iter().map(|pid| format!("/proc/{pid}/exe").into()).collect(),
+            Self::Waiting(waiting) => find_program(OsStr::new(waiting.program())).into_iter().collect(),
+            _ => Vec::new(),
+        }
+    }
 }
 
 fn exit_watch_failed(pid: u32, error: &std::io::Error) -> Error {
     Error::new(ErrorKind::Io, format!("process {pid}: cannot watch for its exit (pidfd_open): {error}"))
 }
 
-/// Nanoseconds since 1970.
-pub(crate) fn unix_nanos() -> i64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
-    i64::try_from(since).unwrap_or(0)
+/// Starts the process of a command, which waits before it becomes the program. `command` is taken.
+pub(crate) fn fork_command(command: &mut Command, shield: bool) -> Result<Waiting> {
+    let command = std::mem::replace(command, Command::new(""));
+    let program = command.get_program().to_string_lossy().into_owned();
+    Waiting::fork(command, shield).map_err(|error| command_failed(&program, &error))
 }
 
 /// Explains why `program` could not be started.
@@ -411,20 +322,4 @@ pub(crate) fn command_failed(program: &str, error: &std::io::Error) -> Error {
         _ => error.to_string(),
     };
     Error::new(ErrorKind::NotFound, format!("{program}: cannot start the command: {why}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_eager_drain_takes_over_when_stacks_are_cut() {
-        let calls = |stacks, cut, hopeless, has_huge| Cuts { stacks, cut, hopeless }.call_for_eager(has_huge);
-        assert!(calls(1, 1, 1, true), "the table knows that more will follow");
-        assert!(!calls(1, 1, 1, false), "one may be an accident");
-        assert!(calls(1000, 1, 1, true) && !calls(1000, 1, 1, false));
-        assert!(!calls(1000, 0, 0, true), "a huge frame that never runs costs nothing");
-        assert!(calls(2, 2, 2, false));
-        assert!(!calls(20, 5, 0, false) && calls(30, 5, 0, false));
-    }
 }

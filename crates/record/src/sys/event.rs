@@ -24,7 +24,6 @@ pub(crate) struct PerfEvent {
 }
 
 impl PerfEvent {
-    /// Opens an event on one CPU.
     pub(crate) fn open(attr: &EventAttr, watch: Watch, cpu: u32) -> io::Result<Self> {
         let pid = match watch {
             Watch::Thread(tid) => tid as libc::pid_t,

@@ -3,14 +3,12 @@
 use std::io;
 use std::time::Duration;
 
-/// The size of a page.
 pub(crate) fn page_size() -> usize {
     // SAFETY: takes a constant, returns an integer.
     let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     usize::try_from(size).unwrap_or(4096)
 }
 
-/// Returns the effective user id.
 pub(crate) fn effective_user() -> u32 {
     // SAFETY: takes nothing and cannot fail.
     unsafe { libc::geteuid() }
@@ -174,7 +172,6 @@ impl Bell {
     }
 }
 
-/// Returns the online CPUs.
 pub(crate) fn online_cpus() -> Vec<u32> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     let cpus = parse_cpus(&text);

@@ -1,8 +1,11 @@
 //! Other processes: waiting for them to end, and starting one that waits to be watched.
 
+use std::ffi::OsStr;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -53,6 +56,19 @@ pub(crate) fn is_in_foreground() -> bool {
     let Ok(terminal) = std::fs::File::open("/dev/tty") else { return false };
     // SAFETY: the descriptor is open during the call; the other takes nothing.
     unsafe { libc::tcgetpgrp(terminal.as_raw_fd()) == libc::getpgrp() }
+}
+
+/// Finds the file of a program, as a shell would.
+pub(crate) fn find_program(name: &OsStr) -> Option<PathBuf> {
+    let is_program = |path: &PathBuf| {
+        std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.mode() & 0o111 != 0)
+    };
+    let path = Path::new(name);
+    if path.components().count() > 1 {
+        return path.exists().then(|| path.to_owned());
+    }
+    let folders = std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+    std::env::split_paths(&folders).map(|folder| folder.join(path)).find(is_program)
 }
 
 /// A command that was forked and waits before its `exec`, so that events can be opened on it.

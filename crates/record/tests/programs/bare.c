@@ -17,7 +17,7 @@ __attribute__((noinline)) void spin(unsigned long times) {
 }
 
 void work(void) {
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; i < 2000; i++) {
         spin(1000000);
         __asm__ volatile("");
     }

@@ -1,5 +1,5 @@
 // Two callers alternate every 30 µs or so, above a frame that is larger than any dump (argv[1] picks the
-// size). The leaf shows which caller is right: `leaf_a` runs only under `caller_a`.
+// size). With a file as argv[3], the frames are small until that exists. The leaf shows which caller is right: `leaf_a` runs only under `caller_a`.
 use std::hint::black_box;
 
 /// CPU time of this thread: a busy machine must not change how much is done.
@@ -61,8 +61,8 @@ fn caller_b<const N: usize>() -> u64 {
 
 #[inline(never)]
 fn alternate<const N: usize>(millis: u64) -> u64 {
-    let mut sum = 0u64;
-    while cpu_nanos() < millis * 1_000_000 {
+    let (mut sum, start) = (0u64, cpu_nanos());
+    while cpu_nanos() - start < millis * 1_000_000 {
         sum = sum.wrapping_add(caller_a::<N>());
         sum = sum.wrapping_add(caller_b::<N>());
     }
@@ -73,7 +73,13 @@ fn main() {
     let mut args = std::env::args().skip(1);
     let size = args.next().unwrap_or_default();
     let millis: u64 = args.next().map_or(1000, |a| a.parse().unwrap());
-    let work = move || if size == "small" { alternate::<64>(millis) } else { alternate::<122_000>(millis) };
+    let signal = args.next();
+    let work = move || {
+        while signal.as_ref().is_some_and(|file| !std::path::Path::new(file).exists()) {
+            black_box(alternate::<64>(10));
+        }
+        if size == "small" { alternate::<64>(millis) } else { alternate::<122_000>(millis) }
+    };
     let other = std::thread::Builder::new().name("alternate".to_owned()).spawn(work.clone()).unwrap();
     black_box(work());
     black_box(other.join().unwrap());

@@ -1,10 +1,13 @@
 //! Stacks that are larger than any dump.
 
-use crate::programs::{alone, c, quiet, rust, telling};
+use crate::programs::{alone, c, folder, quiet, rust, telling};
 use crate::seen::{frames, has, number, recorded};
 use flamelet_profile::Profile;
-use flamelet_record::Completion;
+use flamelet_record::{Completion, Progress, RecordOptions, Target, record};
 use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 /// Samples of the two leaves: under their own caller, under the other one, under none.
 fn verdict(profile: &Profile) -> (i64, i64, i64) {
@@ -35,7 +38,10 @@ fn small_frames_need_no_completion_and_are_never_wrong() {
     assert_eq!((wrong, cut), (0, 0), "{:?}", recorded.summary);
     // Stacks of a program that is just starting may be cut.
     let summary = &recorded.summary;
-    assert!(!summary.was_eager || summary.cut > 0, "{summary:?}");
+    assert!(
+        !summary.was_eager || summary.cut > 0,
+        "a huge frame that never runs changes nothing: {summary:?}"
+    );
 }
 
 #[test]
@@ -80,13 +86,53 @@ fn a_short_recording_of_huge_frames_has_the_right_roots_or_none() {
     eprintln!("200 ms: {right} right, {wrong} wrong, {cut} cut; {summary:?}");
     assert!(summary.was_eager, "{summary:?}");
     assert_eq!(wrong, 0, "{summary:?}");
+    if right == 0 && !Path::new("/proc/thread-self/schedstat").exists() {
+        // As above.
+        flamelet_test_support::skip!("this kernel does not count how long threads wait to run");
+        return;
+    }
+    assert!(right > 0 && summary.cut as i64 >= cut, "{right} right, {cut} cut: {summary:?}");
+}
+
+/// The eager drain runs at first, since the program has a huge frame, goes when it turns out that this does not run, and
+/// comes back when it does.
+#[test]
+fn huge_frames_that_run_late_are_completed_too() {
+    let _one = alone();
+    let signal = folder().join("run-huge-frames");
+    let signal_name = signal.to_str().expect("UTF-8");
+    let command = quiet(&rust("two_callers", &[]), &["large", "300", signal_name]);
+    let mut options = RecordOptions::new(Target::Command(command));
+    // The program waits for the signal, and so would the test.
+    options.duration = Some(Duration::from_secs(60));
+    let mut was_eager = Vec::new();
+    let mut tell = |progress: &Progress| {
+        was_eager.push(progress.is_eager);
+        if was_eager.contains(&true) && !progress.is_eager {
+            std::fs::write(&signal, "").expect("our own folder");
+        }
+    };
+    let recorded = record(options, &mut tell, &AtomicBool::new(false)).expect("permitted here");
+    let summary = &recorded.summary;
+    assert!(signal.exists(), "the eager drain never ran, or never went: {was_eager:?} {summary:?}");
+    let (right, wrong, cut) = verdict(&recorded.profile);
+    eprintln!("late: {right} right, {wrong} wrong, {cut} cut; {summary:?}");
+    assert!(summary.was_eager, "{summary:?}");
+    assert_eq!(wrong, 0, "{summary:?}");
+    if right == 0 && !Path::new("/proc/thread-self/schedstat").exists() {
+        // As above.
+        flamelet_test_support::skip!("this kernel does not count how long threads wait to run");
+        return;
+    }
     assert!(right > 0 && summary.cut as i64 >= cut, "{right} right, {cut} cut: {summary:?}");
 }
 
 #[test]
 fn no_process_is_lost_when_the_eager_drain_takes_over() {
     let _one = alone();
-    let (command, out) = telling(&c("prefork", &[]), &[], "prefork");
+    // Its frames are known only once `env` has become the program.
+    let program = c("prefork", &[]);
+    let (command, out) = telling(Path::new("/usr/bin/env"), &[program.to_str().expect("UTF-8")], "prefork");
     let recorded = recorded(command, |_| {});
     assert!(recorded.summary.was_eager, "{:?}", recorded.summary);
     let started: BTreeSet<i64> = std::fs::read_to_string(out)

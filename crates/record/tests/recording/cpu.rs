@@ -83,7 +83,8 @@ fn a_full_timeline_ends_and_the_totals_go_on() {
     let (profile, summary) = (&recorded.profile, &recorded.summary);
     assert!(summary.samples > 2 * MOST as u64, "{summary:?}");
     assert_eq!(profile.total(0), summary.samples as i64);
-    let is_told = |note: &str| note.contains("the timeline ends after") && note.contains("the totals go on");
+    let is_told =
+        |note: &str| note.contains("the timeline ends after") && note.contains("the totals continue");
     assert_eq!(summary.notes.iter().filter(|note| is_told(note)).count(), 1, "{summary:?}");
     // What is saved while it runs has no other comments.
     let saved = saved.lock().expect("nothing panics with it").take().expect("it was saved");

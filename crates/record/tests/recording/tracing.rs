@@ -19,7 +19,7 @@ fn reported_as_nobody(what: &str, program: &std::path::Path) -> Option<String> {
     }
     assert!(told.contains("engine ptrace"), "{told}");
     // A note says that it is slower, and why.
-    assert!(told.contains("followed by ptrace") && told.contains("sudo "), "{told}");
+    assert!(told.contains("traced by ptrace") && told.contains("sudo "), "{told}");
     Some(told)
 }
 

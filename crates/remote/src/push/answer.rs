@@ -6,6 +6,7 @@ use flamelet_profile::protobuf::{FieldValue, Fields};
 use flamelet_profile::terminal::one_line;
 
 use super::Protocol;
+use crate::frame::first_frame;
 
 /// The longest message of a receiver that is passed on.
 const MAX_MESSAGE: usize = 300;
@@ -25,6 +26,20 @@ pub struct Answer {
     pub grpc_status: Option<String>,
     /// The body.
     pub body: Vec<u8>,
+}
+
+impl Answer {
+    /// Returns an answer whose body is not read yet; `header` returns a header by its name.
+    pub fn without_body<'h>(status: u16, header: impl Fn(&str) -> Option<&'h str>) -> Self {
+        let header = |name| header(name).map(str::to_owned);
+        Self {
+            status,
+            content_type: header("content-type"),
+            retry_after: header("retry-after"),
+            grpc_status: header("grpc-status"),
+            body: Vec::new(),
+        }
+    }
 }
 
 /// What to do next.
@@ -89,7 +104,7 @@ fn is_message(body: &[u8]) -> bool {
 fn foreign(answer: &Answer) -> String {
     let content_type = answer.content_type.as_deref().unwrap_or("no content type");
     let shown = one_line(content_type, 60);
-    format!("status {} with {shown}, which no receiver of profiles answers", answer.status)
+    format!("status {} with {shown}: this is not the answer of a receiver of profiles", answer.status)
 }
 
 fn message_of(answer: &Answer) -> String {
@@ -135,13 +150,11 @@ fn judge_grpc(answer: &Answer) -> Verdict {
 
 /// Returns the trailers in a gRPC-Web body.
 fn trailers(mut body: &[u8]) -> String {
-    while let Some((head, rest)) = body.split_first_chunk::<5>() {
-        let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
-        let Some(content) = rest.get(..length) else { break };
-        if head[0] & 0x80 != 0 {
-            return String::from_utf8_lossy(content).into_owned();
+    while let Some(frame) = first_frame(body) {
+        if frame.flag & 0x80 != 0 {
+            return String::from_utf8_lossy(frame.message).into_owned();
         }
-        body = &rest[length..];
+        body = frame.rest;
     }
     String::new()
 }
@@ -149,10 +162,10 @@ fn trailers(mut body: &[u8]) -> String {
 /// Reads `ExportProfilesServiceResponse { partial_success { rejected_profiles, error_message } }`.
 fn judge_partial(body: &[u8]) -> Verdict {
     let (mut rejected, mut message) = (0, String::new());
-    let mut fields = Fields::new(body);
-    while let Ok(Some((number, value))) = fields.next() {
-        let (1, FieldValue::Bytes(partial)) = (number, value) else { continue };
-        let mut fields = Fields::new(partial);
+    let mut response = Fields::new(body);
+    while let Ok(Some(field)) = response.next() {
+        let (1, FieldValue::Bytes(partial_success)) = field else { continue };
+        let mut fields = Fields::new(partial_success);
         while let Ok(Some((number, value))) = fields.next() {
             match (number, value) {
                 (1, FieldValue::Varint(count)) => rejected = count,

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use flamelet_profile::Random;
+
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(60);
 
@@ -10,16 +12,16 @@ const LONGEST: Duration = Duration::from_secs(60);
 pub struct Backoff {
     /// How often it has failed in a row.
     failures: u32,
-    random: u64,
+    random: Random,
 }
 
 impl Backoff {
     /// Starts with the shortest wait. The seed should differ from process to process.
     pub fn new(seed: u64) -> Self {
-        Self { failures: 0, random: seed | 1 }
+        Self { failures: 0, random: Random::new(seed) }
     }
 
-    /// Starts anew, after a success.
+    /// Starts again from the shortest wait, after a success.
     pub fn reset(&mut self) {
         self.failures = 0;
     }
@@ -30,15 +32,7 @@ impl Backoff {
         let usual = FIRST.saturating_mul(1 << self.failures.min(6)).min(LONGEST);
         self.failures = self.failures.saturating_add(1);
         let least = asked.map_or(usual / 2, |asked| asked.max(usual / 2));
-        least + (usual / 2).mul_f64(self.fraction())
-    }
-
-    /// Returns a random number from 0 to 1, by xorshift.
-    fn fraction(&mut self) -> f64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        (self.random >> 11) as f64 / (1u64 << 53) as f64
+        least + (usual / 2).mul_f64(self.random.fraction())
     }
 }
 

@@ -22,7 +22,6 @@ mod split;
 pub use answer::{Answer, Verdict, judge};
 pub use backoff::Backoff;
 pub use id::profile_id;
-pub(crate) use parca::frame;
 
 use flamelet_profile::{Error, Profile, Result};
 
@@ -162,6 +161,8 @@ pub fn name_of(profile: &Profile) -> &'static str {
         () if has("cpu") => "process_cpu",
         () if has("inuse_space") || has("alloc_space") => "memory",
         () if has("contentions") => "block",
+        () if has("awaits") => "await",
+        () if has("polls") => "blocked",
         () if has("goroutine") || has("goroutines") => "goroutines",
         () if has("wall") => "wall",
         () => "process_cpu",
@@ -189,7 +190,6 @@ mod tests {
         Series { name: "process_cpu", service: "checkout", labels: &[] }
     }
 
-    /// Returns the fields of a message with this number.
     fn fields(message: &[u8], number: u32) -> Vec<&[u8]> {
         let (mut fields, mut found) = (Fields::new(message), Vec::new());
         while let Some((at, value)) = fields.next().expect("a message") {

@@ -57,7 +57,7 @@ fn write_resource(series: &Series<'_>, out: &mut MessageWriter) {
 }
 
 /// The tables that all profiles of a request share. Functions, locations and stacks keep their rows, shifted by entry 0,
-/// which stands for nothing; of the mappings and strings, those are there that something refers to.
+/// which stands for nothing. Mappings and strings are included only if something refers to them.
 struct Tables<'a> {
     profile: &'a Profile,
     strings: Vec<&'a str>,
@@ -215,7 +215,7 @@ impl<'a> Tables<'a> {
             let build_id = profile.string(mapping.build_id);
             let attribute = (!build_id.is_empty())
                 .then(|| self.attribute(BUILD_ID, 0, |any| any.bytes(1, build_id.as_bytes())));
-            // A range that is none says nothing: it is written as unknown.
+            // An empty range is written as unknown.
             let range = Some((mapping.start, mapping.limit)).filter(|(start, limit)| start < limit);
             let (start, limit) = range.unwrap_or_default();
             out.message(1, |out| {

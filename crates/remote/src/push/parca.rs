@@ -2,10 +2,11 @@
 
 use std::io::Write;
 
+use flamelet_profile::Result;
 use flamelet_profile::protobuf::MessageWriter;
-use flamelet_profile::{Error, ErrorKind, Result};
 
 use super::{Series, labels};
+use crate::frame::frame;
 
 /// Returns the frame of `series { labels { labels }, samples { raw_profile } }`.
 pub(super) fn body(pprof: &[u8], series: &Series<'_>) -> Result<Vec<u8>> {
@@ -18,13 +19,6 @@ pub(super) fn body(pprof: &[u8], series: &Series<'_>) -> Result<Vec<u8>> {
         out.message(2, |sample| sample.bytes(1, &raw));
     });
     frame(message.as_bytes())
-}
-
-/// Puts a message into a frame: a flag for "not compressed", and its length.
-pub(crate) fn frame(message: &[u8]) -> Result<Vec<u8>> {
-    let too_large = |_| Error::new(ErrorKind::TooLarge, "the profile is too large for gRPC");
-    let length = u32::try_from(message.len()).map_err(too_large)?;
-    Ok([&[0][..], &length.to_be_bytes(), message].concat())
 }
 
 pub(super) fn write_label((name, value): &(String, String), out: &mut MessageWriter) {

@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 use flamelet_profile::{Error, ErrorKind, Profile, Result};
 
 use super::request::Request;
-use super::response::{Heatmap, OwnedLabels, ProfileType, Response, Series};
+use super::response::{Heatmap, OwnedLabels, ProfileType, Response, TimeSeries};
 use super::{Labels, Measured, Source, Span};
 use crate::flame;
 use crate::selector::Selector;
@@ -60,7 +60,7 @@ pub(super) fn call(source: &dyn Source, method: &str, request: &Request) -> Resu
         "SelectHeatmap" => heatmap(source, request),
         "Diff" => difference(source, request),
         "GetProfileStats" => stats(source),
-        _ => Err(Error::new(ErrorKind::Unsupported, "this call of Pyroscope is not answered here")),
+        _ => Err(Error::new(ErrorKind::Unsupported, "this call of Pyroscope's API is not supported")),
     }
 }
 
@@ -304,7 +304,7 @@ pub(super) fn tree(source: &dyn Source, request: &Request) -> Result<CallTree> {
     if request.format == TREE_FORMAT {
         return Err(Error::new(
             ErrorKind::Unsupported,
-            "the format TREE is not written here; ask for FLAMEGRAPH",
+            "the format TREE is not supported; ask for FLAMEGRAPH",
         ));
     }
     let selected = select(source, request)?;
@@ -385,7 +385,6 @@ fn steps_of(source: &dyn Source, request: &Request) -> Result<(i64, Steps)> {
     Ok((step, steps))
 }
 
-/// Returns the labels by which the request groups.
 fn group_of(request: &Request, labels: &Labels<'_>, service: &str, type_id: &str) -> OwnedLabels {
     let names = request.labels.iter().filter(|name| is_of_series(name));
     let pairs =
@@ -465,15 +464,15 @@ fn series(source: &dyn Source, request: &Request) -> Result<Response> {
         let sum: f64 = windows.iter().map(|&value| value as f64).sum();
         if request.aggregation == 1 { sum / windows.len().max(1) as f64 } else { sum }
     };
-    let mut series: Vec<Series> = steps
+    let mut series: Vec<TimeSeries> = steps
         .into_iter()
         .map(|(labels, steps)| {
             let points = steps.iter().map(|(&time, windows)| (time, value(windows)));
-            Series { labels, points: points.collect() }
+            TimeSeries { labels, points: points.collect() }
         })
         .collect();
     if let Ok(limit @ 1..) = usize::try_from(request.limit) {
-        let total = |series: &Series| series.points.iter().map(|point| point.1).sum::<f64>();
+        let total = |series: &TimeSeries| series.points.iter().map(|point| point.1).sum::<f64>();
         series.sort_by(|a, b| total(b).total_cmp(&total(a)));
         series.truncate(limit);
     }

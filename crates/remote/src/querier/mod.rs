@@ -137,7 +137,7 @@ pub fn unpack(encoding: &str, body: Vec<u8>) -> Result<Vec<u8>> {
             let shown: String = other.chars().take(20).collect();
             Err(Error::new(
                 ErrorKind::Unsupported,
-                format!("the content encoding {shown:?} is not read here"),
+                format!("the content encoding {shown:?} is not supported"),
             ))
         }
     }

@@ -30,7 +30,6 @@ pub(super) struct Request {
     pub(super) sides: Vec<Request>,
 }
 
-/// A field of [`Request`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RequestField {
     TypeId,
@@ -47,81 +46,30 @@ enum RequestField {
     Limit,
     CallSite,
     Side,
+    /// Changes nothing here.
+    Ignored,
 }
 
-/// A field of a message: its number, its names in JSON, and what it means.
-type Field = (u32, [&'static str; 2], RequestField);
+use RequestField::{
+    Aggregation, CallSite, End, Format, Ignored, Labels, Limit, MaxNodes, Name, Selector, Side, Spans, Start,
+    Step, TypeId,
+};
 
-const MERGE: &[Field] = &[
-    (1, ["profileTypeID", "profile_typeID"], RequestField::TypeId),
-    (2, ["labelSelector", "label_selector"], RequestField::Selector),
-    (3, ["start", ""], RequestField::Start),
-    (4, ["end", ""], RequestField::End),
-    (5, ["maxNodes", "max_nodes"], RequestField::MaxNodes),
-    (6, ["format", ""], RequestField::Format),
-    (7, ["stackTraceSelector", "stack_trace_selector"], RequestField::CallSite),
-];
+const MERGE: &[RequestField] = &[TypeId, Selector, Start, End, MaxNodes, Format, CallSite];
 
-/// Returns the fields of the request of a call.
-fn fields_of(method: &str) -> &'static [Field] {
+/// Returns the fields of the request of a call, in the order of their numbers, which begin at 1.
+fn fields_of(method: &str) -> &'static [RequestField] {
     match method {
-        "ProfileTypes" => &[(1, ["start", ""], RequestField::Start), (2, ["end", ""], RequestField::End)],
-        "LabelNames" => &[
-            (1, ["matchers", ""], RequestField::Selector),
-            (2, ["start", ""], RequestField::Start),
-            (3, ["end", ""], RequestField::End),
-        ],
-        "LabelValues" => &[
-            (1, ["name", ""], RequestField::Name),
-            (2, ["matchers", ""], RequestField::Selector),
-            (3, ["start", ""], RequestField::Start),
-            (4, ["end", ""], RequestField::End),
-        ],
-        "Series" => &[
-            (1, ["matchers", ""], RequestField::Selector),
-            (2, ["labelNames", "label_names"], RequestField::Labels),
-            (3, ["start", ""], RequestField::Start),
-            (4, ["end", ""], RequestField::End),
-        ],
+        "ProfileTypes" => &[Start, End],
+        "LabelNames" => &[Selector, Start, End],
+        "LabelValues" => &[Name, Selector, Start, End],
+        "Series" => &[Selector, Labels, Start, End],
         "SelectMergeStacktraces" => MERGE,
-        "SelectMergeProfile" => &[
-            (1, ["profileTypeID", "profile_typeID"], RequestField::TypeId),
-            (2, ["labelSelector", "label_selector"], RequestField::Selector),
-            (3, ["start", ""], RequestField::Start),
-            (4, ["end", ""], RequestField::End),
-            (5, ["maxNodes", "max_nodes"], RequestField::MaxNodes),
-            (6, ["stackTraceSelector", "stack_trace_selector"], RequestField::CallSite),
-        ],
-        "SelectMergeSpanProfile" => &[
-            (1, ["profileTypeID", "profile_typeID"], RequestField::TypeId),
-            (2, ["labelSelector", "label_selector"], RequestField::Selector),
-            (3, ["spanSelector", "span_selector"], RequestField::Spans),
-            (4, ["start", ""], RequestField::Start),
-            (5, ["end", ""], RequestField::End),
-            (6, ["maxNodes", "max_nodes"], RequestField::MaxNodes),
-            (7, ["format", ""], RequestField::Format),
-        ],
-        "SelectSeries" => &[
-            (1, ["profileTypeID", "profile_typeID"], RequestField::TypeId),
-            (2, ["labelSelector", "label_selector"], RequestField::Selector),
-            (3, ["start", ""], RequestField::Start),
-            (4, ["end", ""], RequestField::End),
-            (5, ["groupBy", "group_by"], RequestField::Labels),
-            (6, ["step", ""], RequestField::Step),
-            (7, ["aggregation", ""], RequestField::Aggregation),
-            (8, ["stackTraceSelector", "stack_trace_selector"], RequestField::CallSite),
-            (9, ["limit", ""], RequestField::Limit),
-        ],
-        "SelectHeatmap" => &[
-            (1, ["profileTypeID", "profile_typeID"], RequestField::TypeId),
-            (2, ["labelSelector", "label_selector"], RequestField::Selector),
-            (3, ["start", ""], RequestField::Start),
-            (4, ["end", ""], RequestField::End),
-            (5, ["step", ""], RequestField::Step),
-            (6, ["groupBy", "group_by"], RequestField::Labels),
-            (9, ["limit", ""], RequestField::Limit),
-        ],
-        "Diff" => &[(1, ["left", ""], RequestField::Side), (2, ["right", ""], RequestField::Side)],
+        "SelectMergeProfile" => &[TypeId, Selector, Start, End, MaxNodes, CallSite],
+        "SelectMergeSpanProfile" => &[TypeId, Selector, Spans, Start, End, MaxNodes, Format],
+        "SelectSeries" => &[TypeId, Selector, Start, End, Labels, Step, Aggregation, CallSite, Limit],
+        "SelectHeatmap" => &[TypeId, Selector, Start, End, Step, Labels, Ignored, Ignored, Limit],
+        "Diff" => &[Side, Side],
         _ => &[],
     }
 }
@@ -137,62 +85,62 @@ impl Request {
         }
     }
 
-    fn from_proto(fields: &[Field], message: &[u8]) -> Result<Self> {
+    fn from_proto(fields: &[RequestField], message: &[u8]) -> Result<Self> {
         let mut request = Self::default();
         let mut all = Fields::new(message);
         while let Some((number, value)) = all.next()? {
-            let Some(&(_, _, slot)) = fields.iter().find(|field| field.0 == number) else { continue };
-            match (slot, value) {
-                (RequestField::Side, FieldValue::Bytes(bytes)) => {
+            let Some(&field) = fields.get(number as usize - 1) else { continue };
+            match (field, value) {
+                (Side, FieldValue::Bytes(bytes)) => {
                     request.sides.push(Self::from_proto(MERGE, bytes)?);
                 }
-                (RequestField::CallSite, FieldValue::Bytes(bytes)) => request.call_site = call_site(bytes)?,
-                (RequestField::Step, FieldValue::Fixed64(bits)) => request.step = f64::from_bits(bits),
-                (slot, FieldValue::Bytes(bytes)) => {
+                (CallSite, FieldValue::Bytes(bytes)) => request.call_site = call_site(bytes)?,
+                (Step, FieldValue::Fixed64(bits)) => request.step = f64::from_bits(bits),
+                (_, FieldValue::Bytes(bytes)) => {
                     let text = std::str::from_utf8(bytes).map_err(|_| wrong("a text is not UTF-8"))?;
-                    request.set_text(slot, text);
+                    request.set_text(field, text);
                 }
-                (slot, value) => request.set_number(slot, value.int()?),
+                _ => request.set_number(field, value.int()?),
             }
         }
         Ok(request)
     }
 
-    fn from_json(fields: &[Field], value: &Value) -> Result<Self> {
+    fn from_json(fields: &[RequestField], value: &Value) -> Result<Self> {
         let mut request = Self::default();
         let object = match value {
             Value::Object(object) => object,
             Value::Null => return Ok(request),
             _ => return Err(wrong("it is not an object")),
         };
-        for (number, names, slot) in fields {
-            let Some(value) = names.iter().find_map(|name| object.get(*name)) else { continue };
-            match (slot, value) {
+        for (at, &field) in fields.iter().enumerate() {
+            let Some(value) = field.names(at).iter().find_map(|name| object.get(*name)) else { continue };
+            match (field, value) {
                 (_, Value::Null) => {}
-                (RequestField::Side, side) => {
-                    request.sides.resize(request.sides.len().max(*number as usize), Self::default());
-                    request.sides[*number as usize - 1] = Self::from_json(MERGE, side)?;
+                (Side, side) => {
+                    request.sides.resize(request.sides.len().max(at + 1), Self::default());
+                    request.sides[at] = Self::from_json(MERGE, side)?;
                 }
-                (RequestField::CallSite, selector) => {
+                (CallSite, selector) => {
                     let sites = selector["callSite"].as_array().or_else(|| selector["call_site"].as_array());
                     let names = sites.into_iter().flatten().filter_map(|site| site["name"].as_str());
                     request.call_site = names.map(str::to_owned).collect();
                 }
-                (RequestField::Step, value) => {
+                (Step, value) => {
                     request.step = number_of(value).ok_or_else(|| wrong("the step is not a number"))?;
                 }
-                (slot, Value::Array(texts)) => {
-                    texts.iter().filter_map(Value::as_str).for_each(|text| request.set_text(*slot, text));
+                (_, Value::Array(texts)) => {
+                    texts.iter().filter_map(Value::as_str).for_each(|text| request.set_text(field, text));
                 }
-                (slot, Value::String(text)) if slot.is_text() => request.set_text(*slot, text),
-                (slot, value) => request.set_json_number(*slot, value)?,
+                (_, Value::String(text)) if field.is_text() => request.set_text(field, text),
+                _ => request.set_json_number(field, value)?,
             }
         }
         Ok(request)
     }
 
     /// Sets a number; 64-bit numbers are texts in JSON, and enumerations are names or numbers.
-    fn set_json_number(&mut self, slot: RequestField, value: &Value) -> Result<()> {
+    fn set_json_number(&mut self, field: RequestField, value: &Value) -> Result<()> {
         let names = ["PROFILE_FORMAT_FLAMEGRAPH", "PROFILE_FORMAT_TREE"];
         let number = match value.as_str() {
             Some("TIME_SERIES_AGGREGATION_TYPE_AVERAGE") => 1.0,
@@ -202,30 +150,30 @@ impl Request {
             Some(text) if text.contains("_TYPE_") || text.contains("_FORMAT_") => 0.0,
             _ => number_of(value).ok_or_else(|| wrong("a number is something else"))?,
         };
-        self.set_number(slot, number as i64);
+        self.set_number(field, number as i64);
         Ok(())
     }
 
-    fn set_text(&mut self, slot: RequestField, text: &str) {
+    fn set_text(&mut self, field: RequestField, text: &str) {
         let text = text.to_owned();
-        match slot {
-            RequestField::TypeId => self.type_id = text,
-            RequestField::Name => self.name = text,
-            RequestField::Selector => self.selectors.push(text),
-            RequestField::Labels => self.labels.push(text),
-            RequestField::Spans => self.spans.push(text),
+        match field {
+            TypeId => self.type_id = text,
+            Name => self.name = text,
+            Selector => self.selectors.push(text),
+            Labels => self.labels.push(text),
+            Spans => self.spans.push(text),
             _ => {}
         }
     }
 
-    fn set_number(&mut self, slot: RequestField, number: i64) {
-        match slot {
-            RequestField::Start => self.start = number,
-            RequestField::End => self.end = number,
-            RequestField::MaxNodes => self.max_nodes = number,
-            RequestField::Format => self.format = number,
-            RequestField::Aggregation => self.aggregation = number,
-            RequestField::Limit => self.limit = number,
+    fn set_number(&mut self, field: RequestField, number: i64) {
+        match field {
+            Start => self.start = number,
+            End => self.end = number,
+            MaxNodes => self.max_nodes = number,
+            Format => self.format = number,
+            Aggregation => self.aggregation = number,
+            Limit => self.limit = number,
             _ => {}
         }
     }
@@ -233,7 +181,29 @@ impl Request {
 
 impl RequestField {
     fn is_text(self) -> bool {
-        matches!(self, Self::TypeId | Self::Name | Self::Selector | Self::Labels | Self::Spans)
+        matches!(self, TypeId | Name | Selector | Labels | Spans)
+    }
+
+    /// Returns the names that the field may have in JSON; of the two sides, that of the one at this place.
+    fn names(self, at: usize) -> &'static [&'static str] {
+        match self {
+            TypeId => &["profileTypeID", "profile_typeID"],
+            Selector => &["labelSelector", "label_selector", "matchers"],
+            Name => &["name"],
+            Labels => &["labelNames", "label_names", "groupBy", "group_by"],
+            Spans => &["spanSelector", "span_selector"],
+            Start => &["start"],
+            End => &["end"],
+            MaxNodes => &["maxNodes", "max_nodes"],
+            Format => &["format"],
+            Step => &["step"],
+            Aggregation => &["aggregation"],
+            Limit => &["limit"],
+            CallSite => &["stackTraceSelector", "stack_trace_selector"],
+            Side if at == 0 => &["left"],
+            Side => &["right"],
+            Ignored => &[],
+        }
     }
 }
 

@@ -29,7 +29,7 @@ impl ProfileType {
 
 /// Values over time.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Series {
+pub(super) struct TimeSeries {
     pub(super) labels: OwnedLabels,
     /// Milliseconds since 1970, and the value.
     pub(super) points: Vec<(i64, f64)>,
@@ -48,7 +48,7 @@ pub(super) enum Response {
     ProfileTypes(Vec<ProfileType>),
     Names(Vec<String>),
     LabelSets(Vec<OwnedLabels>),
-    Series(Vec<Series>),
+    Series(Vec<TimeSeries>),
     Heatmap(Vec<Heatmap>),
     Flame(Flame),
     /// With the totals of both sides.
@@ -140,7 +140,7 @@ fn json_labels(labels: &OwnedLabels) -> Vec<Value> {
     labels.iter().map(|(name, value)| json!({ "name": name, "value": value })).collect()
 }
 
-fn json_series(series: &Series) -> Value {
+fn json_series(series: &TimeSeries) -> Value {
     let point = |&(time, value): &(i64, f64)| json!({ "value": value, "timestamp": time.to_string() });
     json!({ "labels": json_labels(&series.labels), "points": series.points.iter().map(point).collect::<Vec<_>>() })
 }
@@ -182,7 +182,7 @@ fn write_labels(message: &mut MessageWriter, labels: &OwnedLabels) {
     }
 }
 
-fn write_series(message: &mut MessageWriter, series: &Series) {
+fn write_series(message: &mut MessageWriter, series: &TimeSeries) {
     write_labels(message, &series.labels);
     for &(time, value) in &series.points {
         message.message(2, |message| {

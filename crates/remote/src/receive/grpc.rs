@@ -1,9 +1,9 @@
-//! The frames of unary gRPC and gRPC-Web calls: a flag, the length, and the message.
+//! The messages of unary gRPC and gRPC-Web calls.
 
 use flamelet_profile::{Error, ErrorKind, Result};
 
 use super::gzip::{gunzip, too_large};
-use crate::push::frame;
+use crate::frame::{Frame, first_frame, frame};
 
 const COMPRESSED: u8 = 1;
 const TRAILERS: u8 = 0x80;
@@ -11,20 +11,17 @@ const TRAILERS: u8 = 0x80;
 /// Returns the message of a unary call; `encoding` is the header `grpc-encoding`, and `most` the longest message that is
 /// read.
 pub fn message(body: &[u8], encoding: &str, most: usize) -> Result<Vec<u8>> {
-    let (head, rest) =
-        body.split_first_chunk::<5>().ok_or_else(|| wrong("the head of the message is missing"))?;
-    let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
-    let message = rest.get(..length).ok_or_else(|| wrong("the message is not whole"))?;
+    let Frame { flag, message, rest } = first_frame(body).ok_or_else(|| wrong("the message is not whole"))?;
     // gRPC-Web may send trailers after the message, which do not matter here.
-    if rest.get(length).is_some_and(|flag| flag & TRAILERS == 0) {
+    if rest.first().is_some_and(|flag| flag & TRAILERS == 0) {
         return Err(wrong("it has several messages"));
     }
-    match (head[0], encoding) {
-        (0, _) if length > most => Err(too_large(most)),
+    match (flag, encoding) {
+        (0, _) if message.len() > most => Err(too_large(most)),
         (0, _) => Ok(message.to_vec()),
         (COMPRESSED, "gzip") => gunzip(message, most),
         (COMPRESSED, _) => {
-            Err(Error::new(ErrorKind::Unsupported, "of compressed messages only gzip is read"))
+            Err(Error::new(ErrorKind::Unsupported, "only gzip is supported for compressed messages"))
         }
         _ => Err(wrong("the flag of the message is unknown")),
     }

@@ -9,11 +9,11 @@ pub fn gunzip(packed: &[u8], most: usize) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let reader = flate2::read::MultiGzDecoder::new(packed);
     let read = reader.take((most as u64).saturating_add(1)).read_to_end(&mut bytes);
-    read.map_err(|error| Error::invalid(format!("what was sent is not whole gzip: {error}")))?;
+    read.map_err(|error| Error::invalid(format!("the body is not complete gzip data: {error}")))?;
     if bytes.len() > most { Err(too_large(most)) } else { Ok(bytes) }
 }
 
 pub(super) fn too_large(most: usize) -> Error {
     let mib = most >> 20;
-    Error::new(ErrorKind::TooLarge, format!("what was sent has more than {mib} MiB after unpacking"))
+    Error::new(ErrorKind::TooLarge, format!("the body is larger than {mib} MiB after unpacking"))
 }

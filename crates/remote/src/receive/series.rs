@@ -130,7 +130,6 @@ pub(super) fn copy(bytes: &[u8], budget: &Budget) -> Result<Vec<u8>> {
     Ok(bytes.to_vec())
 }
 
-/// Parses a JSON body.
 pub(super) fn json(body: &[u8], budget: &Budget) -> Result<Value> {
     let count = |what: &[u8]| body.iter().filter(|byte| what.contains(byte)).count();
     budget.charge(body.len() + count(b"{") * JSON_OBJECT + count(b",[") * JSON_VALUE)?;
@@ -155,7 +154,6 @@ fn labels_json(value: &Value, budget: &Budget) -> Result<Vec<(String, String)>> 
     Ok(labels)
 }
 
-/// Reads the profiles of a series in JSON.
 fn profiles_json(series: &Value, budget: &Budget) -> Result<Vec<PushedProfile>> {
     let mut profiles = Vec::new();
     for sample in list(series, "samples")? {

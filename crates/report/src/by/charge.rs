@@ -1,12 +1,14 @@
 //! Charges the cost of each stack to a group of frames: to that of the nearest frame of yours, or to that of the
 //! innermost frame.
 
+use std::num::Saturating;
+
 use flamelet_symbol::owner::Owners;
 use rustc_hash::FxHashMap;
 
 use super::frames::{ChargedFrame, Frames, GroupId, PartId};
 use super::{Group, GroupPart, Grouping, OWN_CODE, add};
-use crate::report::{Cost, Report};
+use crate::report::Report;
 use crate::stacks::walk::{OpenFrame, Visitor, walk};
 
 /// Returns the groups of `report`, and how much of its total has no frame of yours.
@@ -16,12 +18,13 @@ pub(super) fn charged(report: &Report, grouping: Grouping, owners: &Owners) -> (
     let mut charges = Charges {
         frames: &frames,
         charges_yours: grouping.charges_yours(),
+        is_heap: !profile.header.drop_frames.is_empty(),
         path: Vec::new(),
         groups: vec![GroupSums::default(); frames.groups.len()],
         parts: FxHashMap::default(),
         others: FxHashMap::default(),
     };
-    walk(profile, &frames.table, frames.infos.len(), report.costs_of_samples(), &mut charges);
+    walk(profile, &frames.table, frames.infos.len(), report.values_of_samples(), &mut charges);
     charges.rows()
 }
 
@@ -38,23 +41,42 @@ struct Way {
     /// What is done below that frame: the outermost activity, since that is what your code called.
     part: PartId,
     is_activity: bool,
+    /// Memory is allocated below that frame.
+    is_allocating: bool,
     /// The outermost owner that says more than that it is std or a system library.
     telling: PartId,
-    /// The group does not occur further up.
+    /// The frame counts for its group's cumulative cost.
+    is_counted: bool,
+    /// … and the group does not occur further up.
     is_first: bool,
 }
 
 impl Way {
-    const START: Self = Self { yours: NONE, part: OWN, is_activity: false, telling: NONE, is_first: false };
+    const START: Self = Self {
+        yours: NONE,
+        part: OWN,
+        is_activity: false,
+        is_allocating: false,
+        telling: NONE,
+        is_counted: false,
+        is_first: false,
+    };
 
-    fn with(self, frame: &ChargedFrame) -> Self {
+    /// `allocating` is the part that only allocators do, in a profile of memory: every stack of it ends in an allocator, which may
+    /// be yours (with `#[global_allocator]`), and says nothing about who needed the memory.
+    fn with(self, frame: &ChargedFrame, allocating: Option<PartId>) -> Self {
         let telling = if self.telling == NONE && frame.is_telling { frame.owner } else { self.telling };
-        if frame.is_yours {
-            return Self { yours: frame.group, part: OWN, is_activity: false, telling, ..self };
+        let is_in_allocator = self.yours != NONE && self.is_allocating;
+        let is_counted = frame.is_yours && !is_in_allocator;
+        if is_counted {
+            let way = Self { yours: frame.group, part: OWN, is_activity: false, ..self };
+            return Self { is_allocating: false, telling, is_counted, ..way };
         }
+        let is_allocating = self.is_allocating || frame.is_activity && Some(frame.part) == allocating;
         let is_news = self.part == OWN || frame.is_activity && !self.is_activity;
         let part = if is_news { frame.part } else { self.part };
-        Self { part, is_activity: self.is_activity || frame.is_activity, telling, ..self }
+        let is_activity = self.is_activity || frame.is_activity;
+        Self { part, is_activity, is_allocating, telling, is_counted, ..self }
     }
 }
 
@@ -71,6 +93,7 @@ struct GroupSums {
 struct Charges<'f> {
     frames: &'f Frames,
     charges_yours: bool,
+    is_heap: bool,
     path: Vec<Way>,
     groups: Vec<GroupSums>,
     parts: FxHashMap<(GroupId, PartId), i64>,
@@ -79,13 +102,8 @@ struct Charges<'f> {
 }
 
 impl Charges<'_> {
-    fn info(&self, frame: &OpenFrame<Cost>) -> ChargedFrame {
+    fn info(&self, frame: &OpenFrame<Saturating<i64>>) -> ChargedFrame {
         self.frames.infos[frame.entry as usize]
-    }
-
-    /// Returns whether the group of a frame has a cumulative cost.
-    fn is_counted(&self, frame: &ChargedFrame) -> bool {
-        frame.is_yours || !self.charges_yours
     }
 
     fn charge(&mut self, group: GroupId, part: PartId, value: i64) {
@@ -134,43 +152,44 @@ fn sorted(mut parts: Vec<GroupPart>) -> Vec<GroupPart> {
     parts
 }
 
-impl Visitor<Cost> for Charges<'_> {
-    fn enter(&mut self, _: &[OpenFrame<Cost>], open: &OpenFrame<Cost>, _: bool) {
+impl Visitor<Saturating<i64>> for Charges<'_> {
+    fn enter(&mut self, _: &[OpenFrame<Saturating<i64>>], open: &OpenFrame<Saturating<i64>>, _: bool) {
         let frame = self.info(open);
-        let way = self.path.last().unwrap_or(&Way::START).with(&frame);
-        let is_counted = self.is_counted(&frame);
+        let allocating = self.is_heap.then_some(self.frames.allocating);
+        let way = self.path.last().unwrap_or(&Way::START).with(&frame, allocating);
+        let is_counted = way.is_counted || !self.charges_yours;
         let group = &mut self.groups[frame.group as usize];
-        self.path.push(Way { is_first: is_counted && group.depth == 0, ..way });
+        self.path.push(Way { is_counted, is_first: is_counted && group.depth == 0, ..way });
         if is_counted {
             group.depth += 1;
             group.is_used = true;
         }
     }
 
-    fn end(&mut self, leaf: &OpenFrame<Cost>, weight: Cost) {
+    fn end(&mut self, leaf: &OpenFrame<Saturating<i64>>, weight: Saturating<i64>) {
         let (frame, way) = (self.info(leaf), *self.path.last().unwrap_or(&Way::START));
         match way {
-            _ if !self.charges_yours => self.charge(frame.group, OWN, weight.sum),
+            _ if !self.charges_yours => self.charge(frame.group, OWN, weight.0),
             Way { yours: NONE, .. } => {
                 let owner = if way.telling == NONE { frame.owner } else { way.telling };
-                add(self.others.entry((owner, way.part)).or_default(), weight.sum);
+                add(self.others.entry((owner, way.part)).or_default(), weight.0);
             }
-            way => self.charge(way.yours, way.part, weight.sum),
+            way => self.charge(way.yours, way.part, weight.0),
         }
     }
 
-    fn end_empty(&mut self, weight: Cost) {
-        add(self.others.entry((NONE, OWN)).or_default(), weight.sum);
+    fn end_empty(&mut self, weight: Saturating<i64>) {
+        add(self.others.entry((NONE, OWN)).or_default(), weight.0);
     }
 
-    fn leave(&mut self, open: &OpenFrame<Cost>) {
+    fn leave(&mut self, open: &OpenFrame<Saturating<i64>>) {
         let frame = self.info(open);
-        let way = self.path.pop();
-        if self.is_counted(&frame) {
+        let Some(way) = self.path.pop() else { return };
+        if way.is_counted {
             let group = &mut self.groups[frame.group as usize];
             group.depth -= 1;
-            if way.is_some_and(|way| way.is_first) {
-                add(&mut group.cum, open.weight.sum);
+            if way.is_first {
+                add(&mut group.cum, open.weight.0);
             }
         }
     }

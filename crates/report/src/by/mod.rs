@@ -13,7 +13,10 @@ use flamelet_symbol::owner::Owners;
 use serde::Serialize;
 
 use crate::report::Report;
-pub(crate) use activity::path_of;
+pub(crate) use activity::{
+    ALLOCATORS, COMPRESSION, CRYPTOGRAPHY, JSON, LOGGING, PATTERN_COMPILERS, SERIALIZATION, SPAN_WRAPPERS,
+    begins, path_of,
+};
 use charge::charged;
 pub(crate) use threads::{totals_by_process_and_thread, totals_by_thread};
 
@@ -134,7 +137,6 @@ pub(crate) fn all_groups(report: &Report, grouping: Grouping, owners: &Owners) -
     }
 }
 
-/// Returns a group for each thread.
 fn threads(report: &Report) -> Vec<Group> {
     let totals = totals_by_thread(&report.profile, |sample| report.value(sample)).into_iter();
     let group = |(name, value)| {

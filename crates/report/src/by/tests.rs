@@ -8,7 +8,13 @@ const REGISTRY: &str = "/home/a/.cargo/registry/src/index-1";
 
 /// Builds a report on stacks, leaf first: (name, file) of each frame, and the value.
 fn report(stacks: &[(&[(&str, &str)], i64)]) -> Report {
+    report_without("", stacks)
+}
+
+/// The same, of a profile with these `drop_frames`.
+fn report_without(drop_frames: &str, stacks: &[(&[(&str, &str)], i64)]) -> Report {
     let mut builder = ProfileBuilder::new(&[("samples", "count")]);
+    builder.set_drop_frames(drop_frames);
     for (thread, (stack, value)) in stacks.iter().enumerate() {
         let frames: Vec<_> = stack
             .iter()
@@ -91,6 +97,44 @@ fn costs_of_others_are_charged_to_the_nearest_frame_of_yours() {
 }
 
 #[test]
+fn memory_is_charged_to_who_asked_for_it_even_if_the_allocator_is_yours() {
+    let file = "/home/me/shop/src/main.rs";
+    let stack = [
+        ("<shop::Counted as core::alloc::global::GlobalAlloc>::alloc", file),
+        ("alloc::alloc::alloc", "/rustc/5980/library/alloc/src/alloc.rs"),
+        ("alloc::vec::from_elem", "/rustc/5980/library/alloc/src/vec/mod.rs"),
+        ("shop::cart::add", file),
+        ("shop::main", file),
+    ];
+    let stacks: [(&[(&str, &str)], i64); 1] = [(&stack, 100)];
+    let of_cpu = grouped(&report(&stacks), Grouping::Yours);
+    assert_eq!(row(&of_cpu, stack[0].0).flat, 100, "its CPU time is its own");
+    let groups = grouped(&report_without("alloc::alloc::.*", &stacks), Grouping::Yours);
+    let asked = row(&groups, "shop::cart::add");
+    assert_eq!((asked.flat, &*asked.parts[0].name), (100, "vectors"));
+    assert!(groups.rows.iter().all(|row| row.name != stack[0].0), "{:?}", groups.rows);
+}
+
+#[test]
+fn our_own_allocator_is_never_yours() {
+    let capture = "/home/me/flamelet/crates/capture/src/heap/alloc.rs";
+    let allocator = [
+        ("__libc_malloc", ""),
+        ("flamelet_capture::heap::alloc::Alloc<A>::plain", capture),
+        ("<flamelet_capture::heap::alloc::Alloc<A> as core::alloc::global::GlobalAlloc>::alloc", capture),
+        ("alloc::alloc::alloc", "/rustc/5980/library/alloc/src/alloc.rs"),
+    ];
+    let add = [&allocator[..], &[("shop::cart::add", "/home/me/shop/src/cart.rs")]].concat();
+    let tokio = format!("{REGISTRY}/tokio-1.47.1/src/runtime/park.rs");
+    let park = [&allocator[1..2], &[("tokio::runtime::park::park", &*tokio)]].concat();
+    let groups = answer(&[(&add, 100), (&park, 7)], Grouping::Yours);
+    assert_eq!(groups.rows.len(), 2, "{:?}", groups.rows);
+    let asked = row(&groups, "shop::cart::add");
+    assert_eq!((asked.flat, &*asked.parts[0].name), (100, "allocating"));
+    assert_eq!(row(&groups, "[not called by your code: tokio 1.47.1]").flat, 7);
+}
+
+#[test]
 fn crates_have_their_versions_and_yours_its_name() {
     let groups = answered(Grouping::Crate);
     assert_eq!(row(&groups, "shop").flat, 10);
@@ -109,6 +153,39 @@ fn modules_lines_and_threads() {
 }
 
 #[test]
+fn crates_and_modules_of_other_languages() {
+    let go = |name: &'static str, file: &'static str| [(name, file)];
+    let (sort, serve) =
+        (go("sort.pdqsort_func", "sort/zsortfunc.go"), go("net/http.(*conn).serve", "net/http/server.go"));
+    let mine = go("main.(*Set[go.shape.string]).add", "/home/me/shop/main.go");
+    let groups = answer(&[(&sort, 1), (&serve, 2), (&mine, 4)], Grouping::Module);
+    assert_eq!(["sort", "net/http", "main"].map(|name| row(&groups, name).flat), [1, 2, 4]);
+    let count = go("count(std::string const&)", "/home/me/shop/count.cpp");
+    let less = go("bool shop::less(shop::Item const&)", "/home/me/shop/item.cpp");
+    let groups = answer(&[(&count, 1), (&less, 2)], Grouping::Crate);
+    assert_eq!(["<unknown>", "shop"].map(|name| row(&groups, name).flat), [1, 2]);
+}
+
+#[test]
+fn modules_begin_with_their_crate_and_not_with_its_folder() {
+    let folder = "/home/me/shop/crates/api/src";
+    let (routes, cart, main) =
+        (format!("{folder}/routes.rs"), format!("{folder}/cart.rs"), format!("{folder}/main.rs"));
+    let groups = answer(
+        &[
+            (&[("shop_api::routes::Route::get", &*routes)], 1),
+            (&[("shop_api::routes::list", &*routes)], 2),
+            (&[("<alloc::string::String as shop_api::cart::Named>::named", &*cart)], 4),
+            (&[("total<u8>", &*cart)], 8),
+            (&[("__rustc::__rust_alloc", &*main)], 16),
+        ],
+        Grouping::Module,
+    );
+    let rows: Vec<(&str, i64)> = groups.rows.iter().map(|row| (&*row.name, row.flat)).collect();
+    assert_eq!(rows, [("shop_api", 16), ("shop_api::cart", 12), ("shop_api::routes", 3)]);
+}
+
+#[test]
 fn recursion_counts_once() {
     let fold = ("shop::fold", "/home/me/shop/src/main.rs");
     let groups = answer(&[(&[fold, fold, fold], 5)], Grouping::Yours);
@@ -122,7 +199,7 @@ fn the_text_lists_the_parts() {
     grouped(&report, Grouping::Yours).write_text(&report, &mut text).expect("written");
     let text = String::from_utf8(text).expect("text");
     assert!(text.contains("hashing 75% · own code 25%"), "{text}");
-    assert!(text.contains("20.00% of the total ran without any of your code"), "{text}");
+    assert!(text.contains("20.00% of the total has none of your code"), "{text}");
 }
 
 #[test]

@@ -43,7 +43,6 @@ fn totals_by<K: Eq + Hash>(
     totals
 }
 
-/// Returns the process that a set of labels names.
 fn process_of(profile: &Profile, set: LabelSetId) -> String {
     let label = profile.labels(set).iter().find(|label| profile.string(label.key) == "pid");
     label.map_or_else(String::new, |label| match label.is_text() {
@@ -52,7 +51,6 @@ fn process_of(profile: &Profile, set: LabelSetId) -> String {
     })
 }
 
-/// Returns the thread that a set of labels names.
 fn thread_of(profile: &Profile, set: LabelSetId) -> String {
     let labels = profile.labels(set);
     let named = |key: &str| labels.iter().find(|label| profile.string(label.key) == key);

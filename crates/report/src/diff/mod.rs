@@ -20,7 +20,7 @@ use serde::Serialize;
 use crate::report::Report;
 pub use costs::RunCosts;
 pub use noise::ASSUMED_VARIATION;
-use noise::{Pair, RunNoise, Tested, Values};
+use noise::{FEWEST_FUNCTIONS, Pair, RunNoise, Tested, Values};
 use statistics::{holm, median};
 
 /// The probability that anything is called changed by chance.
@@ -36,7 +36,7 @@ pub struct DiffRow {
     pub name: String,
     /// Whose code it is: `yours`, `dependency`, `std`, `runtime`, `system`, `kernel`, `unknown`.
     pub owner: &'static str,
-    /// Its own cost in the base; the mean of several runs.
+    /// Its own cost in the base; the median of several runs.
     pub base_flat: i64,
     /// Its own cost in the new profile.
     pub new_flat: i64,
@@ -104,7 +104,7 @@ pub struct Diff {
     pub scaled_to: Option<&'static str>,
     /// The share of each side that is set aside: kernel interrupts and context switches.
     pub set_aside: [f64; 2],
-    /// The total of the base; the mean of several runs.
+    /// The total of the base; the median of several runs.
     pub base_total: i64,
     /// The total of the new side.
     pub new_total: i64,
@@ -280,15 +280,26 @@ impl Sides {
         Self { entries, total, set_aside: [base, new].map(set_aside_share), runs: [base.len(), new.len()] }
     }
 
+    /// Returns the costs that show how runs differ: what functions take themselves. Where only few do, because the same code is
+    /// inlined into all of them, also what they take with what they call, but for the trunk of the call tree, which is the total.
+    fn usual(&self, is_large: impl Fn(&Pair) -> bool) -> Vec<&Pair> {
+        let is_trunk = |pair: &Pair| pair.base.mean() > self.total.base.mean() / 2.0;
+        let flats = self.entries.iter().map(|(_, entry)| &entry.flat);
+        let mut usual: Vec<&Pair> = flats.filter(|pair| is_large(pair)).collect();
+        if usual.len() < FEWEST_FUNCTIONS {
+            let cums = self.entries.iter().map(|(_, entry)| &entry.cum);
+            usual.extend(cums.filter(|pair| is_large(pair) && !is_trunk(pair)));
+        }
+        usual
+    }
+
     fn answer(&self, comparison: &Comparison) -> Diff {
         let is_large = |pair: &Pair| {
             let share = |side: &Values, total: &Values| side.mean() >= total.mean() * comparison.min_share;
             (share(&pair.base, &self.total.base) || share(&pair.new, &self.total.new))
                 && pair.base.mean() + pair.new.mean() > 0.0
         };
-        let flats = self.entries.iter().map(|(_, entry)| &entry.flat);
-        let large_flats: Vec<&Pair> = flats.filter(|pair| is_large(pair)).collect();
-        let noise = RunNoise::of(&large_flats, self.runs);
+        let noise = RunNoise::of(&self.usual(is_large), self.runs);
         let total = noise.test_total(&self.total);
         let test = |pair: &Pair| {
             let relative = noise.relative(pair);
@@ -334,8 +345,8 @@ impl Sides {
             run_deviation: noise.deviation(),
             scaled_to: None,
             set_aside: self.set_aside,
-            base_total: self.total.base.mean().round() as i64,
-            new_total: self.total.new.mean().round() as i64,
+            base_total: shown(&self.total.base),
+            new_total: shown(&self.total.new),
             total_sigmas: total.sigmas,
             total_is_real: significant[0],
             total_growth: growth(&self.total),
@@ -366,17 +377,16 @@ fn row(
     [flat, cum]: [Change; 2],
     [flat_is_real, cum_is_real]: [bool; 2],
 ) -> DiffRow {
-    let rounded = |values: &Values| values.mean().round() as i64;
     // The cumulative cost of a leaf is its own cost, and was not tested again.
     let is_leaf =
         entry.flat.base.values == entry.cum.base.values && entry.flat.new.values == entry.cum.new.values;
     DiffRow {
         name: name.to_owned(),
         owner: entry.owner,
-        base_flat: rounded(&entry.flat.base),
-        new_flat: rounded(&entry.flat.new),
-        base_cum: rounded(&entry.cum.base),
-        new_cum: rounded(&entry.cum.new),
+        base_flat: shown(&entry.flat.base),
+        new_flat: shown(&entry.flat.new),
+        base_cum: shown(&entry.cum.base),
+        new_cum: shown(&entry.cum.new),
         charged_change: (entry.charged[1] - entry.charged[0]).round() as i64,
         flat_sigmas: flat.0.sigmas,
         cum_sigmas: cum.0.sigmas,
@@ -387,6 +397,11 @@ fn row(
         flat_p: flat.0.p,
         cum_p: cum.0.p,
     }
+}
+
+/// Returns what is shown of several runs: like the growth, it does not depend on one extreme run.
+fn shown(values: &Values) -> i64 {
+    median(&values.values).round() as i64
 }
 
 /// Returns the growth from median to median: one extreme run does not make it.
@@ -497,6 +512,23 @@ mod tests {
         assert!(found.offenders(0.10, 0.01).is_empty(), "8 % is allowed");
         let found = diff(&base, &side([50_100, 50_200, 49_700]), &Comparison::default());
         assert!(found.rows.iter().all(|row| !row.is_real()), "{found:?}");
+    }
+
+    #[test]
+    fn runs_of_other_speeds_are_compared_also_if_few_functions_have_a_cost_of_their_own() {
+        const NAMES: [&str; 9] = ["a", "second", "c", "d", "e", "f", "g", "h", "i"];
+        let run = |speed: f64, second: f64| {
+            let cost = |name: &str| 3000.0 * speed * if name == "second" { second } else { 1.0 };
+            let stacks = NAMES.map(|name| (format!("main;{name};work"), cost(name) as i64));
+            sampled(&stacks.each_ref().map(|(names, cost)| (&**names, *cost)))
+        };
+        let base = [run(1.8, 1.0), run(1.0, 1.0), run(1.02, 1.0)];
+        let new = [run(1.01, 1.2), run(1.0, 1.2), run(0.99, 1.2)];
+        let found = diff(&base, &new, &Comparison::default());
+        let names: Vec<&str> = found.offenders(0.05, 0.01).iter().map(|row| &*row.name).collect();
+        assert_eq!(names, ["second"], "{found:?}");
+        let found = diff(&base, &[run(0.99, 1.0), run(1.5, 1.0), run(1.0, 1.0)], &Comparison::default());
+        assert!(found.offenders(0.05, 0.01).is_empty(), "{found:?}");
     }
 
     #[test]

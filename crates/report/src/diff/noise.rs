@@ -23,7 +23,7 @@ const ASSUMED_TOTAL_VARIATION: f64 = 0.3;
 const SHARED_FREEDOM: f64 = 8.0;
 
 /// Fewer functions than this say nothing about each other.
-const FEWEST_FUNCTIONS: usize = 8;
+pub(super) const FEWEST_FUNCTIONS: usize = 8;
 
 /// The value of one function in each run of one side.
 #[derive(Clone, Debug, Default)]

@@ -6,7 +6,7 @@ use crate::report::Report;
 
 /// Which profiles a rule applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum About {
+pub(super) enum Subject {
     /// Time, or samples of it.
     Time,
     /// Memory in use or allocated.
@@ -21,20 +21,22 @@ pub(super) enum About {
     Any,
 }
 
-pub(super) fn about(report: &Report) -> About {
+pub(super) fn about(report: &Report) -> Subject {
     match report.unit() {
-        "bytes" | "byte" => About::Memory,
-        _ if report.value_name().ends_with("_objects") => About::Memory,
+        "bytes" | "byte" => Subject::Memory,
+        _ if report.value_name().ends_with("_objects") => Subject::Memory,
+        // Threads also wait in this time: what keeps a processor busy is not what takes it.
+        _ if ["off_cpu", "wall"].contains(&report.value_name().as_str()) => Subject::Any,
         _ => about_counts(&report.profile),
     }
 }
 
 /// Tells profiles of waiting by what their first value counts.
-fn about_counts(profile: &Profile) -> About {
+fn about_counts(profile: &Profile) -> Subject {
     match profile.sample_types().first().map(|value| profile.string(value.kind)) {
-        Some("contentions") => About::Locks,
-        Some("awaits") => About::Awaits,
-        Some("polls") => About::Polls,
-        _ => About::Time,
+        Some("contentions") => Subject::Locks,
+        Some("awaits") => Subject::Awaits,
+        Some("polls") => Subject::Polls,
+        _ => Subject::Time,
     }
 }

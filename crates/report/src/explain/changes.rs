@@ -7,7 +7,7 @@ use flamelet_symbol::owner::Owners;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use super::about::{About, about};
+use super::about::{Subject, about};
 use crate::by::{Group, GroupPart, Grouping, add, all_groups};
 use crate::diff::Diff;
 use crate::report::Report;
@@ -64,11 +64,11 @@ pub struct PartChange {
 }
 
 /// The reports on the runs of one side, and the owners of their functions.
-type Side<'a> = (&'a [Report], &'a [Owners]);
+type ReportsOfSide<'a> = (&'a [Report], &'a [Owners]);
 
 /// Says what changed from `base` to `new`. `diff` decides what is more than noise; the reports, on the same runs, say what
 /// the changes consist of.
-pub fn changes(diff: &Diff, base: Side<'_>, new: Side<'_>) -> Changes {
+pub fn changes(diff: &Diff, base: ReportsOfSide<'_>, new: ReportsOfSide<'_>) -> Changes {
     let (before, after) = (mean_groups(base), mean_groups(new));
     let words = KindWords::of(diff, new.0.first());
     let least = LEAST * diff.base_total.unsigned_abs().max(diff.new_total.unsigned_abs()) as f64;
@@ -94,7 +94,7 @@ pub fn changes(diff: &Diff, base: Side<'_>, new: Side<'_>) -> Changes {
 }
 
 /// Returns what is charged to each function of yours, as the mean of the runs.
-fn mean_groups((reports, owners): Side<'_>) -> FxHashMap<String, Group> {
+fn mean_groups((reports, owners): ReportsOfSide<'_>) -> FxHashMap<String, Group> {
     let mut groups: FxHashMap<String, Group> = FxHashMap::default();
     for (report, owners) in reports.iter().zip(owners) {
         for group in all_groups(report, Grouping::Yours, owners).rows {
@@ -172,18 +172,18 @@ struct KindWords {
 impl KindWords {
     fn of(diff: &Diff, report: Option<&Report>) -> Self {
         let name = &diff.sample_type;
-        let (more, less) = match report.map_or(About::Any, about) {
-            About::Time | About::Locks | About::Awaits | About::Polls
+        let (more, less) = match report.map_or(Subject::Any, about) {
+            Subject::Time | Subject::Locks | Subject::Awaits | Subject::Polls
                 if diff.unit == "count" && name != "samples" =>
             {
                 ("counts more", "counts less")
             }
-            About::Locks | About::Awaits | About::Polls => ("waits longer", "waits less"),
-            About::Time | About::Any => ("got slower", "got faster"),
-            About::Memory if name.starts_with("inuse") || name.starts_with("peak") => {
+            Subject::Locks | Subject::Awaits | Subject::Polls => ("waits longer", "waits less"),
+            Subject::Time | Subject::Any => ("got slower", "got faster"),
+            Subject::Memory if name.starts_with("inuse") || name.starts_with("peak") => {
                 ("holds more", "holds less")
             }
-            About::Memory => ("allocates more", "allocates less"),
+            Subject::Memory => ("allocates more", "allocates less"),
         };
         Self { unit: diff.unit.clone(), more, less }
     }
@@ -222,7 +222,7 @@ impl KindWords {
             (false, true) => format!("The total did not change by more than noise: {totals}."),
             // Another run may do more work.
             (false, false) => format!(
-                "The total: {totals} ({}). With one run on each side, this may be chance.",
+                "Total: {totals} ({}). One run on each side does not show how much runs differ.",
                 percent(base, new)
             ),
         };

@@ -1,11 +1,13 @@
 //! Rules that need more than a list of functions.
 
-use flamelet_profile::unit;
+use flamelet_profile::{Profile, unit};
 use rustc_hash::FxHashMap;
 
 use super::facts::Facts;
 use super::places::{CodePlace, Matches};
+use super::scan::OTHER_CALLS;
 use crate::by::add;
+use crate::verdict::GUESSES;
 
 /// What a check found.
 #[derive(Clone, Debug, Default)]
@@ -18,15 +20,12 @@ pub(super) struct Detected {
     pub(super) places: FxHashMap<CodePlace, i64>,
 }
 
-/// Fewer observations than this prove little.
-const FEW: u64 = 100;
-
 pub(super) fn poor_profile(facts: &Facts<'_>) -> Option<Detected> {
     let mut reasons = Vec::new();
     match facts.observations {
         0 => reasons.push("it is empty".to_owned()),
         1 => reasons.push("it has 1 sample".to_owned()),
-        few if few < FEW => reasons.push(format!("it has {few} samples")),
+        few if (few as f64) < GUESSES => reasons.push(format!("it has {few} samples")),
         _ => {}
     }
     match facts.share(facts.unnamed) {
@@ -76,24 +75,25 @@ pub(super) fn steady_growth(facts: &Facts<'_>) -> Option<Detected> {
 }
 
 pub(super) fn temporary(facts: &Facts<'_>) -> Option<Detected> {
-    let Matches { value, places } = &facts.memory.temporary;
-    let base = facts.memory.allocated_objects;
-    (base > 0 && *value > 0).then(|| Detected {
-        value: *value,
-        base: Some(base),
-        detail: format!("{value} of {base} were freed before anything else was allocated"),
-        places: places.clone(),
+    part(&facts.memory.temporary, facts.memory.allocated_objects, |value, base| {
+        format!("{value} of {base} were freed before anything else was allocated")
     })
 }
 
 /// Reports bytes that were allocated and never written, which only DHAT counts.
 pub(super) fn unwritten(facts: &Facts<'_>) -> Option<Detected> {
-    let Matches { value, places } = &facts.memory.unwritten;
-    let base = facts.memory.allocated_bytes;
+    part(&facts.memory.unwritten, facts.memory.allocated_bytes, |value, base| {
+        format!("{} of {} were never written", bytes(value), bytes(base))
+    })
+}
+
+/// Reports a part of `base`, if there is any, in the words of `detail`.
+fn part(found: &Matches, base: i64, detail: impl FnOnce(i64, i64) -> String) -> Option<Detected> {
+    let Matches { value, places } = found;
     (base > 0 && *value > 0).then(|| Detected {
         value: *value,
         base: Some(base),
-        detail: format!("{} of {} were never written", bytes(*value), bytes(base)),
+        detail: detail(*value, base),
         places: places.clone(),
     })
 }
@@ -122,24 +122,45 @@ pub(super) fn system_calls(facts: &Facts<'_>) -> Option<Detected> {
     let all: i64 = facts.calls.values().map(|calls| calls.value).sum();
     let mut calls: Vec<_> = facts.calls.iter().collect();
     calls.sort_by(|a, b| b.1.value.cmp(&a.1.value).then_with(|| a.0.cmp(b.0)));
-    let named =
-        calls.iter().take(3).map(|(name, calls)| format!("{name} {:.0} %", facts.share(calls.value) * 100.0));
-    let detail = named.collect::<Vec<_>>().join(", ");
+    let shares = calls.iter().map(|(name, calls)| (name, facts.share(calls.value) * 100.0));
+    let named = shares.filter(|&(name, share)| name.as_str() != OTHER_CALLS && share >= 0.5).take(3);
+    let detail = named.map(|(name, share)| format!("{name} {share:.0} %")).collect::<Vec<_>>().join(", ");
     let places = calls.first().map(|(_, calls)| calls.places.clone()).unwrap_or_default();
     Some(Detected { value: all, detail, places, ..Detected::default() })
 }
 
 pub(super) fn one_busy_thread(facts: &Facts<'_>) -> Option<Detected> {
-    let busiest = facts.threads.iter().max_by(|a, b| a.1.cmp(b.1).then_with(|| b.0.cmp(a.0)))?;
-    let ((process, name), &value) = busiest;
+    let by_name = || {
+        let threads = facts.threads.iter();
+        threads.map(|((process, name), total)| (process.clone(), name.clone(), *total)).collect()
+    };
+    let threads = timeline_threads(&facts.report.profile).unwrap_or_else(by_name);
+    let (process, name, value) = threads.iter().max_by(|a, b| (a.2, &b.1).cmp(&(b.2, &a.1)))?;
     // The programs that a script starts are no threads that could take over some of the work.
-    let beside = facts.threads.keys().filter(|(other, _)| other == process).count();
-    let is_known = beside >= 3 && name != "<unknown>";
-    (is_known && facts.share(value) >= 0.8).then(|| Detected {
-        value,
+    let beside = threads.iter().filter(|(other, ..)| other == process).count();
+    let is_known = beside >= 3 && !["", "<unknown>"].contains(&name.as_str());
+    let all = sum(threads.iter().map(|(.., total)| *total));
+    (is_known && all > 0 && *value as f64 >= 0.8 * all as f64).then(|| Detected {
+        value: *value,
+        base: Some(all),
         detail: format!("{name}, one of {beside} threads"),
         ..Detected::default()
     })
+}
+
+/// Returns the process, the name and the total of each thread that the timeline knows: threads of a pool may share a
+/// name, and a thread may change its own.
+fn timeline_threads(profile: &Profile) -> Option<Vec<(String, String, i64)>> {
+    let timeline = profile.timeline.as_ref().filter(|timeline| !timeline.events.is_empty())?;
+    let mut threads: FxHashMap<(u64, u64), (&str, i64)> = FxHashMap::default();
+    for event in &timeline.events {
+        let thread = timeline.threads.get(event.thread.index())?;
+        let (name, total) = threads.entry((thread.pid, thread.tid)).or_default();
+        *name = profile.string(thread.name);
+        add(total, event.value);
+    }
+    let threads = threads.into_iter();
+    Some(threads.map(|((pid, _), (name, total))| (pid.to_string(), name.to_owned(), total)).collect())
 }
 
 /// Waits that add up to less than this, in nanoseconds, are not worth a word: 100 ms since the start, or 2 % of the time that
@@ -198,20 +219,21 @@ pub(super) fn blocked_executor(facts: &Facts<'_>) -> Option<Detected> {
     Some(Detected { detail: format!("{} by {}", found.detail, causes.join(", ")), ..found })
 }
 
-/// Reports a pool of threads of which one does most of the work. Threads of a pool have the same name, but for a number.
+/// Reports a pool of threads of which one does most of the work. Threads of a pool belong to the same process and have the
+/// same name, but for a number.
 pub(super) fn worker_imbalance(facts: &Facts<'_>) -> Option<Detected> {
     let profile = &facts.report.profile;
     let timeline = profile.timeline.as_ref()?;
-    let mut pools: FxHashMap<&str, FxHashMap<u32, i64>> = FxHashMap::default();
+    let mut pools: FxHashMap<(u64, &str), FxHashMap<u32, i64>> = FxHashMap::default();
     for event in &timeline.events {
         let thread = timeline.threads.get(event.thread.index())?;
         let name = profile.string(thread.name).trim_end_matches(|letter: char| letter.is_ascii_digit());
-        let workers = pools.entry(name).or_default();
+        let workers = pools.entry((thread.pid, name)).or_default();
         add(workers.entry(event.thread.index() as u32).or_default(), event.value);
     }
     let all = sum(timeline.events.iter().map(|event| event.value));
-    let (name, workers) =
-        pools.iter().max_by_key(|(name, workers)| (sum(workers.values().copied()), **name))?;
+    let ((_, name), workers) =
+        pools.iter().max_by_key(|(pool, workers)| (sum(workers.values().copied()), **pool))?;
     let (total, most) = (sum(workers.values().copied()), workers.values().copied().max()?);
     let is_a_pool = workers.len() >= 3 && !name.is_empty() && total as f64 >= 0.5 * all as f64;
     (is_a_pool && most as f64 >= 0.7 * total as f64).then(|| Detected {
@@ -249,8 +271,13 @@ pub(super) fn few_lines(facts: &Facts<'_>) -> Option<Detected> {
     })
 }
 
-/// Reports at most three functions of yours that account for four fifths of the cost.
+/// Reports at most three functions of yours that hold four fifths of the memory.
 pub(super) fn few_owners(facts: &Facts<'_>) -> Option<Detected> {
+    // What was allocated, freed or added since is not what is held.
+    let kind = facts.report.value_name();
+    if ["alloc", "freed", "temporary", "growth"].iter().any(|start| kind.starts_with(start)) {
+        return None;
+    }
     let mut functions: FxHashMap<_, i64> = FxHashMap::default();
     for (place, &value) in &facts.places {
         add(functions.entry(CodePlace { line: 0, ..*place }).or_default(), value);

@@ -4,7 +4,7 @@ use flamelet_profile::Profile;
 use flamelet_symbol::owner::Owners;
 use rustc_hash::FxHashMap;
 
-use super::about::{About, about};
+use super::about::{Subject, about};
 use super::memory::MemoryFacts;
 use super::places::{CodePlace, Matches};
 use super::scan::{StackFindings, StackPattern, scan, system_call};
@@ -18,14 +18,15 @@ pub(super) struct Facts<'a> {
     pub(super) report: &'a Report,
     /// How many observations the profile consists of.
     pub(super) observations: u64,
-    pub(super) about: About,
+    pub(super) about: Subject,
     /// What the rules that look for functions found, by the index of the rule.
     pub(super) matches: Vec<Matches>,
     /// The total by process and thread.
     pub(super) threads: FxHashMap<(String, String), i64>,
     /// The total by place in your code.
     pub(super) places: FxHashMap<CodePlace, i64>,
-    /// The total by system call, with the places in your code that make it.
+    /// The total by system call, with the places in your code that make it; those that left no frame of their own have
+    /// no name.
     pub(super) calls: FxHashMap<String, Matches>,
     /// The total of stacks whose innermost frame has no name.
     pub(super) unnamed: i64,
@@ -92,23 +93,28 @@ fn allocations(profile: &Profile) -> u64 {
 }
 
 /// Returns the effective number of observations; or the number of its events or rows if the profile does not have it. Memory is
-/// sampled by bytes, so its observations are what one sample stands for in its total.
+/// sampled by bytes, so its observations are how often its total has what one sample stands for.
 fn observations(report: &Report) -> u64 {
     let profile = &report.profile;
-    if about(report) == About::Memory {
-        let counted = match profile.header.period {
+    // Rows without a value say nothing about it: what was freed is in a profile of what is in use, too.
+    let rows = || profile.samples().filter(|sample| report.value(sample) != 0).count() as u64;
+    if about(report) == Subject::Memory {
+        return match effective_observations(profile, report.value_index) {
+            Some(effective) => effective.round() as u64,
             // Every allocation was recorded.
-            ..=1 => allocations(profile),
-            period => report.total.unsigned_abs() / period as u64,
+            None if profile.header.period <= 1 => allocations(profile).max(rows()),
+            None => (report.total.unsigned_abs() / profile.header.period as u64).max(rows()),
         };
-        return counted.max(profile.sample_count() as u64);
     }
-    if matches!(about(report), About::Locks | About::Awaits | About::Polls) {
+    if matches!(about(report), Subject::Locks | Subject::Awaits | Subject::Polls) {
         // Their first value counts them.
         return profile.total(0).unsigned_abs();
     }
-    if let Some(effective) = effective_observations(profile, report.value_index) {
-        return effective as u64;
+    match effective_observations(profile, report.value_index) {
+        Some(effective) if effective >= 1.0 => return effective as u64,
+        // Blocked time, next to CPU time: the samples count only the latter.
+        Some(_) => return rows(),
+        None => {}
     }
     let events = profile.timeline.as_ref().map(|timeline| timeline.events.len() as u64);
     events.filter(|&events| events > 0).unwrap_or(profile.sample_count() as u64)

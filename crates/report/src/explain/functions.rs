@@ -1,5 +1,7 @@
 //! Functions that a rule looks for.
 
+use crate::by::begins;
+
 /// Functions by their path.
 pub(super) struct Functions {
     /// How their paths begin.
@@ -22,7 +24,7 @@ impl Functions {
     }
 
     pub(super) fn has(&self, path: &str, name: &str) -> bool {
-        let is_found = self.starts.iter().any(|start| path.starts_with(start))
+        let is_found = self.starts.iter().any(|start| begins(path, start))
             || self.parts.iter().any(|part| name.contains(part));
         is_found && !self.except.iter().any(|text| path.starts_with(text) || name.contains(text))
     }

@@ -3,7 +3,8 @@
 use flamelet_profile::{Profile, Sample, StringId};
 use flamelet_symbol::owner::Owners;
 
-use super::places::{CodePlace, Matches};
+use super::about::Subject;
+use super::places::{Matches, charged_place};
 use crate::by::add;
 use crate::heap::{TEMPORARY, lifetimes_of_sets};
 
@@ -27,7 +28,6 @@ pub(super) struct MemoryFacts {
     pub(super) resident: Option<i64>,
 }
 
-/// The columns of the values.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct MemoryColumns {
     alloc_objects: Option<usize>,
@@ -81,7 +81,7 @@ impl MemoryFacts {
         add(&mut self.allocated_bytes, allocated);
         add(&mut self.live_bytes, value(columns.inuse_space));
         add(&mut self.grown_bytes, value(columns.growth_space).max(0));
-        let place = || yours(profile, owners, sample);
+        let place = || charged_place(profile, owners, Subject::Memory, sample);
         let lifetime = self.lifetimes.get(sample.labels.index()).copied().flatten();
         let temporary = match lifetime == Some(TEMPORARY) {
             true => value(columns.freed_objects.or(columns.alloc_objects)),
@@ -109,13 +109,6 @@ impl MemoryFacts {
         let labels = profile.labels(sample.labels);
         self.steady.is_some_and(|(key, yes)| labels.iter().any(|label| label.key == key && label.text == yes))
     }
-}
-
-/// Returns the innermost frame of yours.
-pub(super) fn yours(profile: &Profile, owners: &Owners, sample: &Sample<'_>) -> Option<CodePlace> {
-    let lines = profile.stack(sample.stack).iter().flat_map(|&location| profile.lines(location));
-    let places = lines.filter_map(|line| Some(CodePlace { function: line.function?, line: line.line }));
-    places.into_iter().find(|place| owners.of_function(place.function).is_yours())
 }
 
 /// Returns the resident memory from the comment that a service writes into its heap profiles.

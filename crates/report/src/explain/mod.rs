@@ -22,7 +22,7 @@ use serde::Serialize;
 
 use crate::info::comment_lines;
 use crate::report::Report;
-use about::About;
+use about::Subject;
 use checks::Detected;
 use facts::Facts;
 use places::{CodePlace, Matches};
@@ -125,7 +125,7 @@ pub fn explain(report: &Report, owners: &Owners) -> Explanation {
 }
 
 fn finding(facts: &Facts<'_>, row: usize, rule: &Rule) -> Option<Finding> {
-    if rule.about != About::Any && rule.about != facts.about {
+    if rule.about != Subject::Any && rule.about != facts.about {
         return None;
     }
     let result = match &rule.look {
@@ -152,7 +152,11 @@ fn finding(facts: &Facts<'_>, row: usize, rule: &Rule) -> Option<Finding> {
         title,
         share,
         range,
-        confidence: if range.0 >= rule.least && facts.observations > 0 { "high" } else { "low" },
+        // A finding without a share, such as one about the profile itself, estimates nothing.
+        confidence: match share == 0.0 || range.0 >= rule.least && facts.observations > 0 {
+            true => "high",
+            false => "low",
+        },
         places,
         why: rule.why,
         helps: rule.helps,

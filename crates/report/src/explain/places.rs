@@ -1,10 +1,13 @@
 //! Places in your code, and what is charged to them.
 
-use flamelet_profile::FunctionId;
+use flamelet_profile::{FunctionId, Profile, Sample};
+use flamelet_symbol::owner::Owners;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use crate::by::add;
+use super::about::Subject;
+use crate::by::{add, path_of};
+use crate::names::is_profiled_allocator;
 
 /// A place in your code, as it is reported.
 #[derive(Clone, Debug, Serialize)]
@@ -41,4 +44,28 @@ impl Matches {
             add(self.places.entry(place).or_default(), value);
         }
     }
+}
+
+/// Returns whether costs of this kind are charged to a function: it is yours, and no allocator, which acts for the function
+/// that asked for memory. An allocator of your own is charged with its time, but not with the memory.
+pub(super) fn is_charged(profile: &Profile, owners: &Owners, about: Subject, id: FunctionId) -> bool {
+    if !owners.of_function(id).is_yours() {
+        return false;
+    }
+    let function = profile.function(id);
+    let (name, file) = (profile.string(function.name), profile.string(function.filename));
+    let holds_for_others = about == Subject::Memory && name.contains(" as core::alloc::global::GlobalAlloc>");
+    !holds_for_others && !is_profiled_allocator(&path_of(name, file))
+}
+
+/// Returns the innermost frame of a sample to which costs of this kind are charged.
+pub(super) fn charged_place(
+    profile: &Profile,
+    owners: &Owners,
+    about: Subject,
+    sample: &Sample<'_>,
+) -> Option<CodePlace> {
+    let lines = profile.stack(sample.stack).iter().flat_map(|&location| profile.lines(location));
+    let mut places = lines.filter_map(|line| Some(CodePlace { function: line.function?, line: line.line }));
+    places.find(|place| is_charged(profile, owners, about, place.function))
 }

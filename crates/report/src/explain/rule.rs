@@ -1,6 +1,6 @@
 //! What a rule of `explain` consists of.
 
-use super::about::About;
+use super::about::Subject;
 use super::checks::Detected;
 use super::facts::Facts;
 use super::functions::Functions;
@@ -10,7 +10,7 @@ use super::shown::ShownBy;
 pub(super) struct Rule {
     /// A stable name, for programs.
     pub(super) id: &'static str,
-    pub(super) about: About,
+    pub(super) about: Subject,
     pub(super) title: &'static str,
     pub(super) look: Look,
     /// The share of the total below which the rule reports nothing.

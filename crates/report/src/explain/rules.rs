@@ -4,27 +4,30 @@
 //! To add a rule, add a row. Most rules look for functions by their path; a rule that needs more has its own check in
 //! [`checks`](super::checks). Each rule has a test with a profile that triggers it and a similar one that does not.
 
-use super::about::About;
+use super::about::Subject;
 use super::checks;
 use super::functions::functions;
 use super::rule::{Look, Rule};
 use super::shown::ShownBy;
+use crate::by::{
+    ALLOCATORS, COMPRESSION, CRYPTOGRAPHY, JSON, LOGGING, PATTERN_COMPILERS, SERIALIZATION, SPAN_WRAPPERS,
+};
 
 /// Every rule. Rules that cast doubt on everything else come first.
 pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "poor-profile",
-        about: About::Any,
+        about: Subject::Any,
         title: "the profile is too poor for conclusions",
         look: Look::Check(checks::poor_profile),
         least: 0.0,
-        why: "with few samples, shares are chance; missing names and truncated stacks hide the callers",
+        why: "with few samples, percentages are mostly chance; missing names and truncated stacks hide the callers",
         helps: "profile for longer, under load, with symbols (`debug = \"limited\"` in the release profile; the debug package of an installed program)",
         shown: ShownBy::Quality,
     },
     Rule {
         id: "unoptimized",
-        about: About::Time,
+        about: Subject::Time,
         title: "the program was built without optimization",
         look: Look::Innermost(functions(
             &[],
@@ -53,13 +56,13 @@ pub(super) const RULES: &[Rule] = &[
             ],
         )),
         least: 0.15,
-        why: "functions that the optimizer always inlines were called; a release build has other hot spots",
+        why: "functions that the optimizer always inlines were called; a release build spends its time elsewhere",
         helps: "profile a release build (`cargo build --release`), with `debug = \"limited\"` for lines",
         shown: ShownBy::Yours,
     },
     Rule {
         id: "debug-assertions",
-        about: About::Time,
+        about: Subject::Time,
         title: "debug assertions, and the overflow checks that come with them, in hot code",
         look: Look::Anywhere(functions(&["core::ub_checks::"], &["precondition_check"])),
         least: 0.03,
@@ -69,7 +72,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "overflow-checks",
-        about: About::Time,
+        about: Subject::Time,
         title: "the program checks its arithmetic for overflow",
         look: Look::Check(checks::overflow_checks),
         least: 0.0,
@@ -79,7 +82,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "siphash",
-        about: About::Time,
+        about: Subject::Time,
         title: "SipHash on hot maps",
         look: Look::Anywhere(functions(
             &["core::hash::sip::", "std::hash::random::", "std::collections::hash::map::DefaultHasher"],
@@ -87,47 +90,22 @@ pub(super) const RULES: &[Rule] = &[
         )),
         least: 0.03,
         why: "std's maps hash with SipHash, which resists crafted keys but is slow for short ones",
-        helps: "use a faster hasher (rustc-hash, foldhash, ahash) as the map's third parameter if the keys are not untrusted input",
+        helps: "use a faster hasher (rustc-hash, foldhash, ahash) as the map's third parameter if the keys are not from untrusted input",
         shown: ShownBy::Stacks("hash::sip|DefaultHasher"),
     },
     Rule {
         id: "allocation",
-        about: About::Time,
+        about: Subject::Time,
         title: "allocating and freeing memory",
-        look: Look::Anywhere(functions(
-            &[
-                "alloc::alloc::",
-                "__rust_alloc",
-                "__rust_dealloc",
-                "__rust_realloc",
-                "std::alloc::",
-                "malloc",
-                "free",
-                "calloc",
-                "realloc",
-                "cfree",
-                "_int_malloc",
-                "_int_free",
-                "__libc_malloc",
-                "__libc_free",
-                "_rjem_",
-                "je_",
-                "mi_",
-                "_mi_",
-                "operator new",
-                "operator delete",
-                "runtime.mallocgc",
-            ],
-            &[],
-        )),
+        look: Look::Anywhere(functions(ALLOCATORS, &[])),
         least: 0.10,
         why: "every allocation and free costs tens of nanoseconds, more if another thread frees the memory",
         helps: "reuse buffers between iterations, use `Vec::with_capacity`, borrow instead of cloning, try a faster allocator (jemalloc, mimalloc)",
-        shown: ShownBy::Stacks("alloc|malloc|free"),
+        shown: ShownBy::Stacks(r"malloc|calloc|realloc|free\b|__rust_(de)?alloc|^<?alloc::alloc::"),
     },
     Rule {
         id: "growing",
-        about: About::Any,
+        about: Subject::Any,
         title: "vectors and strings that grow step by step",
         look: Look::Anywhere(functions(
             &["alloc::raw_vec::finish_grow"],
@@ -140,7 +118,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "copying",
-        about: About::Time,
+        about: Subject::Time,
         title: "copying memory",
         look: Look::Anywhere(
             functions(
@@ -161,11 +139,11 @@ pub(super) const RULES: &[Rule] = &[
         least: 0.08,
         why: "bytes are moved instead of being used where they are",
         helps: "pass references or slices, use `Arc` or `Bytes` for shared data, `mem::take` instead of `clone`",
-        shown: ShownBy::Stacks("memcpy|memmove|clone|to_vec"),
+        shown: ShownBy::Stacks("memcpy|memmove|intrinsics::copy|Clone>::clone|to_vec|to_owned"),
     },
     Rule {
         id: "formatting",
-        about: About::Time,
+        about: Subject::Time,
         title: "formatting text",
         look: Look::Anywhere(functions(&["core::fmt::", "alloc::fmt::"], &["alloc::string::ToString"])),
         least: 0.06,
@@ -175,11 +153,11 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "regex-compilation",
-        about: About::Time,
+        about: Subject::Time,
         title: "regular expressions are compiled in a hot path",
         look: Look::Anywhere(functions(
-            &["regex_syntax::", "regex_automata::nfa::thompson::compiler::", "regex::builders::"],
-            &["regex::regex::string::Regex::new", "regex::regex::bytes::Regex::new", "regexp.Compile"],
+            PATTERN_COMPILERS,
+            &["regex::regex::string::Regex::new", "regex::regex::bytes::Regex::new"],
         )),
         least: 0.02,
         why: "compiling a pattern costs about a thousand times as much as matching it",
@@ -188,95 +166,51 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "json",
-        about: About::Time,
+        about: Subject::Time,
         title: "reading and writing JSON",
-        look: Look::Anywhere(functions(&["serde_json::", "simd_json::", "encoding/json"], &["serde_json::"])),
+        look: Look::Anywhere(functions(JSON, &["serde_json::"])),
         least: 0.08,
         why: "JSON is parsed byte by byte, and `Value` allocates for every field",
-        helps: "deserialize into structs with borrowed fields instead of `Value`; `to_writer` into a kept buffer; a binary format between own services",
-        shown: ShownBy::Stacks("serde_json"),
+        helps: "deserialize into structs with borrowed fields instead of `Value`; `to_writer` into a kept buffer; a binary format between your own services",
+        shown: ShownBy::Stacks("serde_json|simd_json|sonic_rs|encoding/json"),
     },
     Rule {
         id: "serialization",
-        about: About::Time,
+        about: Subject::Time,
         title: "serializing and deserializing",
-        look: Look::Anywhere(functions(
-            &[
-                "bincode::",
-                "prost::",
-                "rmp_serde::",
-                "ciborium::",
-                "postcard::",
-                "toml::",
-                "serde_yaml::",
-                "csv::",
-                "quick_xml::",
-            ],
-            &[],
-        )),
+        look: Look::Anywhere(functions(SERIALIZATION, &[])),
         least: 0.08,
-        why: "data is converted to bytes and back more often than necessary",
+        why: "each conversion reads and copies all of the data",
         helps: "serialize once and share the bytes; skip unused fields; decode lazily",
-        shown: ShownBy::Stacks("bincode|prost|rmp|csv|toml|xml"),
+        shown: ShownBy::Stacks("bincode|prost|rmp|ciborium|postcard|toml|yaml|csv|xml|protobuf|flatbuffers"),
     },
     Rule {
         id: "compression",
-        about: About::Time,
-        title: "compressing",
-        look: Look::Anywhere(functions(
-            &[
-                "flate2::",
-                "miniz_oxide::",
-                "zlib_rs::",
-                "zstd::",
-                "zstd_safe::",
-                "ZSTD_",
-                "deflate",
-                "inflate",
-                "brotli",
-                "Brotli",
-                "lz4",
-                "LZ4_",
-            ],
-            &[],
-        )),
+        about: Subject::Time,
+        title: "compressing and decompressing",
+        look: Look::Anywhere(functions(COMPRESSION, &[])),
         least: 0.08,
         why: "high compression levels cost much time and save few bytes",
-        helps: "use a lower level, or zstd or lz4 instead of gzip; compress once and cache; do not compress small responses",
-        shown: ShownBy::Stacks("flate2|miniz|zstd|deflate|brotli|lz4"),
+        helps: "use a lower level, or zstd or lz4 instead of gzip, which are also faster to decompress; compress once and cache; do not compress small responses",
+        shown: ShownBy::Stacks(
+            "flate2|miniz|zstd|ZSTD_|HUF_|FSE_|[dD]eflate|inflate|zlib|[bB]rotli|lz4|LZ4_|lzma|compress/",
+        ),
     },
     Rule {
         id: "cryptography",
-        about: About::Time,
+        about: Subject::Time,
         title: "TLS, hashing and other cryptography",
-        look: Look::Anywhere(functions(
-            &[
-                "rustls::",
-                "ring::",
-                "ring_core_",
-                "aws_lc_",
-                "openssl::",
-                "sha1::",
-                "sha2::",
-                "sha3::",
-                "blake2::",
-                "blake3::",
-                "md5::",
-                "argon2::",
-                "bcrypt::",
-                "EVP_",
-                "SHA256_",
-            ],
-            &[],
-        )),
+        look: Look::Anywhere(functions(CRYPTOGRAPHY, &[])),
         least: 0.08,
         why: "every connection costs a handshake, every message a checksum",
         helps: "keep connections open, resume sessions, hash once, use a non-cryptographic hash for trusted data",
-        shown: ShownBy::Stacks("rustls|ring|aws_lc|openssl|sha|blake"),
+        shown: ShownBy::Stacks(
+            r"rustls|\bring(::|-|_core)|aws_lc|openssl|OPENSSL_|EVP_|SHA(256|512)_|sha[123]::|blake|aes|chacha20|argon2|bcrypt|crypto/",
+        ),
     },
     Rule {
         id: "reference-counts",
-        about: About::Time,
+        about: Subject::Time,
         title: "counting references",
         look: Look::Leaf(
             functions(&["alloc::sync::", "alloc::rc::"], &["alloc::sync::Arc<", "alloc::rc::Rc<"])
@@ -286,12 +220,12 @@ pub(super) const RULES: &[Rule] = &[
         least: 0.04,
         why: "a reference count that several cores change moves between their caches",
         helps: "borrow (`&T`) inside a call instead of cloning the `Arc`; clone once for each task, not for each item",
-        shown: ShownBy::Stacks("Arc|Rc"),
+        shown: ShownBy::Stacks(r"\b(Arc|Rc)<|alloc::(sync|rc)::"),
     },
     Rule {
         id: "atomics",
-        about: About::Time,
-        title: "atomic operations, those of locks included",
+        about: Subject::Time,
+        title: "atomic operations, including those of locks",
         look: Look::LeafWithout(
             // Loading is as cheap as reading a plain variable.
             functions(&["core::sync::atomic::"], &[]).except(&["::load", "atomic_load"]),
@@ -304,7 +238,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "spinning",
-        about: About::Time,
+        about: Subject::Time,
         title: "spinning and parking",
         look: Look::Anywhere(functions(
             &[
@@ -332,7 +266,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "wake-ups",
-        about: About::Time,
+        about: Subject::Time,
         title: "waking threads and putting them to sleep",
         look: Look::Anywhere(functions(
             &[
@@ -352,11 +286,11 @@ pub(super) const RULES: &[Rule] = &[
         least: 0.08,
         why: "each time a thread sleeps or is woken, two threads go through the kernel, often for very little work",
         helps: "hand over batches instead of single items, fewer threads, `try_lock` or a channel that spins briefly",
-        shown: ShownBy::Stacks("futex|wake"),
+        shown: ShownBy::Stacks("futex|try_to_wake_up|wake_up_q"),
     },
     Rule {
         id: "page-faults",
-        about: About::Time,
+        about: Subject::Time,
         title: "page faults and zeroed memory",
         look: Look::Anywhere(functions(
             &[
@@ -378,30 +312,27 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "system-calls",
-        about: About::Time,
+        about: Subject::Time,
         title: "system calls",
         look: Look::Check(checks::system_calls),
         least: 0.12,
         why: "each call enters the kernel; many small calls cost more than a few large ones",
         helps: "buffer (`BufReader`, `BufWriter`), read and write more at once, keep files and sockets open",
-        shown: ShownBy::Stacks("do_syscall_64|syscall"),
+        shown: ShownBy::Stacks("do_syscall_64|entry_SYSCALL|el0_svc|_sys_"),
     },
     Rule {
         id: "logging",
-        about: About::Time,
+        about: Subject::Time,
         title: "logging and tracing",
-        look: Look::Anywhere(functions(
-            &["log::", "tracing::", "tracing_core::", "tracing_subscriber::", "env_logger::", "slog::"],
-            &["tracing_subscriber::"],
-        )),
+        look: Look::Anywhere(functions(LOGGING, &["tracing_subscriber::"]).except(SPAN_WRAPPERS)),
         least: 0.05,
         why: "every event is formatted and written, even if it is never read",
         helps: "use a higher level in production (`release_max_level_info`), fewer fields in hot spans, a non-blocking writer",
-        shown: ShownBy::Stacks("tracing|log::"),
+        shown: ShownBy::Stacks(r"tracing_(core|subscriber|log)|tracing::span|\blog::|slog::|logger::"),
     },
     Rule {
         id: "dropping",
-        about: About::Time,
+        about: Subject::Time,
         title: "dropping values",
         // Not every drop frees memory: guards of locks do not.
         look: Look::Both(
@@ -412,7 +343,7 @@ pub(super) const RULES: &[Rule] = &[
                     "__rust_dealloc",
                     "__rdl_dealloc",
                     "__rg_dealloc",
-                    "free",
+                    "free$",
                     "cfree",
                     "__libc_free",
                     "_int_free",
@@ -432,7 +363,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "one-busy-thread",
-        about: About::Time,
+        about: Subject::Time,
         title: "one thread does nearly all the work",
         look: Look::Check(checks::one_busy_thread),
         least: 0.0,
@@ -442,17 +373,17 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "worker-imbalance",
-        about: About::Time,
+        about: Subject::Time,
         title: "one worker of a pool does most of the work",
         look: Look::Check(checks::worker_imbalance),
         least: 0.0,
-        why: "the other workers idle while requests wait for this one",
+        why: "the other workers idle while work waits for this one",
         helps: "split large jobs; do not run CPU work inside one task or one connection; use rayon or `spawn_blocking` for it",
         shown: ShownBy::Threads,
     },
     Rule {
         id: "contended-lock",
-        about: About::Locks,
+        about: Subject::Locks,
         title: "threads wait for a lock",
         look: Look::Check(checks::contended_lock),
         least: 0.0,
@@ -462,7 +393,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "lock-holder",
-        about: About::Locks,
+        about: Subject::Locks,
         title: "code that holds a lock while others wait for it",
         look: Look::Check(checks::lock_holder),
         least: 0.0,
@@ -472,18 +403,18 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "dominant-await",
-        about: About::Awaits,
-        title: "one await takes most of the time that is awaited",
+        about: Subject::Awaits,
+        title: "one await takes most of the time spent awaiting",
         look: Look::Check(checks::dominant_await),
         least: 0.5,
-        why: "the slowest requests spend their time here, and nothing else will make them faster",
+        why: "requests spend most of their awaiting time here",
         helps: "start it earlier and await it later (`join!`), cache its result, set a timeout, make fewer round trips",
         shown: ShownBy::Yours,
     },
     Rule {
         id: "undersized-pool",
-        about: About::Awaits,
-        title: "waiting for a permit or a connection of a pool",
+        about: Subject::Awaits,
+        title: "waiting for a permit or a connection from a pool",
         look: Look::Check(checks::undersized_pool),
         least: 0.3,
         why: "requests queue for something that others hold",
@@ -492,7 +423,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "blocked-executor",
-        about: About::Polls,
+        about: Subject::Polls,
         title: "tasks hold up the executor",
         look: Look::Check(checks::blocked_executor),
         least: 0.0,
@@ -502,7 +433,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "few-lines",
-        about: About::Time,
+        about: Subject::Time,
         title: "a few lines account for most of a function",
         look: Look::Check(checks::few_lines),
         least: 0.0,
@@ -512,7 +443,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "few-owners",
-        about: About::Memory,
+        about: Subject::Memory,
         title: "a few functions hold most of the memory",
         look: Look::Check(checks::few_owners),
         least: 0.0,
@@ -522,28 +453,28 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "leak",
-        about: About::Memory,
-        title: "memory that grows from moment to moment",
+        about: Subject::Memory,
+        title: "memory that grows from one profile to the next",
         look: Look::Check(checks::steady_growth),
         least: 0.05,
-        why: "what grows steadily and is never freed ends the process",
+        why: "memory that grows steadily and is never freed eventually ends the process",
         helps: "look for maps, queues and lists that are only added to; bound them, or remove what is finished",
         shown: ShownBy::Growth,
     },
     Rule {
         id: "temporary",
-        about: About::Memory,
+        about: Subject::Memory,
         title: "temporary allocations",
         look: Look::Check(checks::temporary),
         least: 0.25,
-        why: "each was needed only for a moment, and cost an allocation and a free",
+        why: "each is freed almost at once, and still costs an allocation and a free",
         helps: "keep one buffer and `clear` it, `write!` into it instead of `format!`, borrow instead of `to_owned`",
         shown: ShownBy::Temporary,
     },
     Rule {
         id: "oversized",
-        about: About::Memory,
-        title: "memory that is larger than what is put into it",
+        about: Subject::Memory,
+        title: "buffers that are larger than their contents",
         look: Look::Check(checks::unwritten),
         least: 0.25,
         why: "capacity that is never used costs memory, and zeroing it costs time",
@@ -552,12 +483,12 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "fragmentation",
-        about: About::Memory,
-        title: "the process is larger than what it holds",
+        about: Subject::Memory,
+        title: "the process is larger than its live memory",
         look: Look::Check(checks::fragmentation),
         least: 0.5,
         why: "pages with a few live blocks stay resident, freed memory is not returned to the system, or C code holds memory that the profile does not include",
-        helps: "to see C code's memory too, `flamelet::global_allocator!(malloc)` or `flamelet record --heap`; an allocator that returns memory (jemalloc, mimalloc), `malloc_trim` after a peak, fewer arenas (MALLOC_ARENA_MAX), blocks of like lifetime together",
+        helps: "to see C code's memory too, `flamelet::global_allocator!(malloc)` or `flamelet record --heap`; an allocator that returns memory (jemalloc, mimalloc), `malloc_trim` after a peak, fewer arenas (MALLOC_ARENA_MAX), blocks with similar lifetimes together",
         shown: ShownBy::InUse,
     },
 ];

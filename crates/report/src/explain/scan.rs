@@ -1,13 +1,16 @@
 //! One walk along all stacks, for all rules: stacks that look the same to every rule are added up.
 
+use std::num::Saturating;
+
 use flamelet_profile::{FunctionId, Line, Location, LocationId, Profile};
 use flamelet_symbol::owner::Owners;
 use rustc_hash::FxHashMap;
 
+use super::about::{Subject, about};
 use super::functions::Functions;
-use super::places::CodePlace;
+use super::places::{CodePlace, is_charged};
 use crate::by::{add, path_of};
-use crate::report::{Cost, Report};
+use crate::report::Report;
 use crate::stacks::FrameTable;
 use crate::stacks::walk::{OpenFrame, Visitor, walk};
 
@@ -43,11 +46,11 @@ pub(super) fn scan(
     wanted: &[StackPattern<'_>],
 ) -> FxHashMap<StackFindings, i64> {
     let profile = &report.profile;
-    let (table, looks) = looks(profile, owners, wanted);
+    let (table, looks) = looks(profile, owners, about(report), wanted);
     let both = wanted.iter().enumerate().filter(|(_, wanted)| matches!(wanted, StackPattern::Both(..)));
     let both = both.fold(0, |bits, (bit, _)| bits | 1 << bit);
     let mut scan = Scan { looks: &looks, both, path: Vec::new(), sums: FxHashMap::default() };
-    walk(profile, &table, looks.len(), report.costs_of_samples(), &mut scan);
+    walk(profile, &table, looks.len(), report.values_of_samples(), &mut scan);
     scan.sums
 }
 
@@ -106,39 +109,50 @@ struct Scan<'l> {
     sums: FxHashMap<StackFindings, i64>,
 }
 
-impl Visitor<Cost> for Scan<'_> {
-    fn enter(&mut self, _: &[OpenFrame<Cost>], frame: &OpenFrame<Cost>, is_inlined: bool) {
+impl Visitor<Saturating<i64>> for Scan<'_> {
+    fn enter(
+        &mut self,
+        _: &[OpenFrame<Saturating<i64>>],
+        frame: &OpenFrame<Saturating<i64>>,
+        is_inlined: bool,
+    ) {
         let above = self.path.last().copied().unwrap_or_default();
         self.path.push(above.with(&self.looks[frame.entry as usize], is_inlined));
     }
 
-    fn end(&mut self, _: &OpenFrame<Cost>, weight: Cost) {
+    fn end(&mut self, _: &OpenFrame<Saturating<i64>>, weight: Saturating<i64>) {
         let FrameMatches { masks, place, call, has_yours, is_unnamed } =
             self.path.last().copied().unwrap_or_default();
         let rules =
             masks.anywhere & (masks.other | !self.both) | masks.leaf & !masks.leaf_other | masks.innermost;
         add(
             self.sums.entry(StackFindings { rules, place, call, has_yours, is_unnamed }).or_default(),
-            weight.sum,
+            weight.0,
         );
     }
 
-    fn end_empty(&mut self, weight: Cost) {
+    fn end_empty(&mut self, weight: Saturating<i64>) {
         add(
             self.sums.entry(StackFindings { is_unnamed: true, ..StackFindings::default() }).or_default(),
-            weight.sum,
+            weight.0,
         );
     }
 
-    fn leave(&mut self, _: &OpenFrame<Cost>) {
+    fn leave(&mut self, _: &OpenFrame<Saturating<i64>>) {
         self.path.pop();
     }
 }
 
 /// Returns what rules see in the frames of each location.
-fn looks(profile: &Profile, owners: &Owners, wanted: &[StackPattern<'_>]) -> (FrameTable, Vec<FrameMatches>) {
+fn looks(
+    profile: &Profile,
+    owners: &Owners,
+    about: Subject,
+    wanted: &[StackPattern<'_>],
+) -> (FrameTable, Vec<FrameMatches>) {
     let functions = (0..profile.functions().len()).map(FunctionId::from_index);
-    let functions: Vec<FrameMatches> = functions.map(|id| look_of(profile, owners, wanted, id)).collect();
+    let functions: Vec<FrameMatches> =
+        functions.map(|id| look_of(profile, owners, about, wanted, id)).collect();
     let mut looks = Vec::new();
     let mut known: FxHashMap<(Option<FunctionId>, i64, bool), u32> = FxHashMap::default();
     let mut row = |location: &Location, line: Option<&Line>| {
@@ -168,10 +182,16 @@ fn looks(profile: &Profile, owners: &Owners, wanted: &[StackPattern<'_>]) -> (Fr
     (table, looks)
 }
 
-fn look_of(profile: &Profile, owners: &Owners, wanted: &[StackPattern<'_>], id: FunctionId) -> FrameMatches {
+fn look_of(
+    profile: &Profile,
+    owners: &Owners,
+    about: Subject,
+    wanted: &[StackPattern<'_>],
+    id: FunctionId,
+) -> FrameMatches {
     let function = profile.function(id);
     let (name, file) = (profile.string(function.name), profile.string(function.filename));
-    let is_yours = owners.of_function(id).is_yours();
+    let is_yours = is_charged(profile, owners, about, id);
     FrameMatches {
         masks: masks(name, file, wanted),
         place: is_yours.then_some(CodePlace { function: id, line: 0 }),
@@ -204,8 +224,37 @@ fn masks(name: &str, file: &str, wanted: &[StackPattern<'_>]) -> Masks {
     masks
 }
 
+/// Every system call whose own function left no frame.
+pub(super) const OTHER_CALLS: &str = "";
+
+/// What the functions of some system calls jump to: then only that has a frame.
+const JUMPED_TO: &[(&str, &str)] = &[
+    ("do_readv", "readv"),
+    ("do_writev", "writev"),
+    ("do_preadv", "preadv"),
+    ("do_pwritev", "pwritev"),
+    ("do_sendfile", "sendfile"),
+    ("do_epoll_wait", "epoll_wait"),
+    ("do_epoll_ctl", "epoll_ctl"),
+    ("do_sys_poll", "poll"),
+    ("do_futex", "futex"),
+    ("do_sys_openat2", "openat"),
+    ("__sys_sendto", "sendto"),
+    ("__sys_recvfrom", "recvfrom"),
+    ("__sys_sendmsg", "sendmsg"),
+    ("__sys_recvmsg", "recvmsg"),
+    ("__sys_connect", "connect"),
+    ("__sys_accept4", "accept4"),
+];
+
 /// Returns the system call of a kernel entry function: `read` for `__x64_sys_read`.
 pub(super) fn system_call(name: &str) -> Option<&str> {
+    if ["do_syscall_64", "entry_SYSCALL_64_after_hwframe", "el0_svc"].contains(&name) {
+        return Some(OTHER_CALLS);
+    }
+    if let Some(&(_, call)) = JUMPED_TO.iter().find(|(function, _)| *function == name) {
+        return Some(call);
+    }
     ["__x64_sys_", "__arm64_sys_", "__do_sys_", "__se_sys_", "ksys_"]
         .iter()
         .find_map(|prefix| name.strip_prefix(prefix))

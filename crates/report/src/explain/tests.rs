@@ -3,6 +3,7 @@ use flamelet_profile::{Granularity, ProfileBuilder};
 mod document;
 mod waits;
 
+use super::shown::ShownBy;
 use super::*;
 use crate::options::{ReportKind, ReportOptions};
 
@@ -85,14 +86,18 @@ const PAIRS: &[(&str, &str, &str)] = &[
     ),
     ("siphash", "<core::hash::sip::Hasher<S> as core::hash::Hasher>::write", "rustc_hash::FxHasher::write"),
     ("allocation", "alloc::alloc::alloc", "shop::alloc_table"),
+    ("allocation", "free", "free_unref_page_list"),
     ("growing", "alloc::raw_vec::RawVec<T,A>::grow_one", "alloc::vec::Vec<T>::push"),
     ("copying", "__memmove_avx_unaligned_erms", "__memcmp_avx2_movbe"),
     ("formatting", "core::fmt::write", "itoa::Buffer::format"),
     ("regex-compilation", "regex_syntax::parser::Parser::parse", "regex_automata::hybrid::search::find_fwd"),
     ("json", "serde_json::de::from_str", "json_tools::walk"),
     ("serialization", "bincode::serialize", "shop::bincode_like"),
+    ("serialization", "protobuf::CodedOutputStream::write_raw_bytes", "shop::protobuf_names"),
     ("compression", "miniz_oxide::deflate::core::compress", "shop::compress_names"),
+    ("compression", "ZSTD_compressBlock_doubleFast", "shop::zstd_level"),
     ("cryptography", "sha2::sha256::compress256", "rustc_hash::FxHasher::write"),
+    ("cryptography", "EVP_EncryptUpdate", "shop::event_update"),
     ("reference-counts", "<alloc::sync::Arc<T> as core::clone::Clone>::clone", "shop::Arcade::play"),
     ("atomics", "core::sync::atomic::AtomicU64::fetch_add", "core::sync::atomic::AtomicBool::load"),
     (
@@ -103,6 +108,11 @@ const PAIRS: &[(&str, &str, &str)] = &[
     ("wake-ups", "try_to_wake_up", "shop::wake_up"),
     ("page-faults", "asm_exc_page_fault", "shop::page"),
     ("logging", "tracing_subscriber::registry::sharded::Registry::new_span", "shop::login"),
+    (
+        "logging",
+        "tracing_core::event::Event::dispatch",
+        "<tracing::instrument::Instrumented<T> as core::future::future::Future>::poll",
+    ),
 ];
 
 #[test]
@@ -114,6 +124,16 @@ fn each_rule_applies_where_it_must_and_nowhere_else() {
                 .add(&[TOTAL, HANDLE], 3, "main", 600)
                 .explained();
             assert_eq!(speaks(&explained, rule), expected, "{rule} about {name}: {:#?}", explained.findings);
+        }
+    }
+}
+
+#[test]
+fn the_command_of_a_finding_keeps_the_stacks_that_it_is_about() {
+    for (id, loud, _) in PAIRS {
+        let rule = RULES.iter().find(|rule| rule.id == *id).expect("a rule");
+        if let ShownBy::Stacks(focus) = rule.shown {
+            assert!(regex::Regex::new(focus).expect("an expression").is_match(loud), "{id}: {focus}: {loud}");
         }
     }
 }
@@ -208,13 +228,27 @@ fn system_calls_are_named() {
     let made = |calls| {
         cpu()
             .add(&[read, ("do_syscall_64", ""), HANDLE], 1, "main", calls)
+            .add(&[("__x64_sys_fsync", ""), ("do_syscall_64", ""), HANDLE], 1, "main", 1)
             .add(&[TOTAL], 1, "main", 1000)
             .explained()
     };
     let explained = made(500);
     let finding = explained.findings.iter().find(|finding| finding.rule == "system-calls").expect("calls");
-    assert!(finding.title.contains("read 33 %"), "{}", finding.title);
+    assert!(finding.title.ends_with("read 33 %"), "without those of 0 %: {}", finding.title);
     assert!(!speaks(&made(50), "system-calls"));
+}
+
+/// A call whose function ends in a jump leaves the frame of what it jumped to, or none.
+#[test]
+fn system_calls_without_a_frame_of_their_own_count() {
+    let explained = cpu()
+        .add(&[("vfs_writev", ""), ("do_writev", ""), ("do_syscall_64", ""), HANDLE], 1, "main", 300)
+        .add(&[("do_syscall_64", ""), HANDLE], 1, "main", 100)
+        .add(&[TOTAL], 1, "main", 600)
+        .explained();
+    let finding = explained.findings.iter().find(|finding| finding.rule == "system-calls").expect("calls");
+    assert!((finding.share - 0.4).abs() < 1e-9, "{finding:?}");
+    assert!(finding.title.ends_with("system calls: writev 30 %"), "{}", finding.title);
 }
 
 #[test]
@@ -262,6 +296,15 @@ fn few_lines_of_a_hot_function() {
 }
 
 #[test]
+fn what_was_allocated_is_not_held() {
+    let made = |kind| MadeProfile::of((kind, "bytes")).add(&[TOTAL], 1, "main", 900).explained();
+    assert!(speaks(&made("inuse_space"), "few-owners"));
+    for kind in ["alloc_space", "freed_space", "growth_space"] {
+        assert!(!speaks(&made(kind), "few-owners"), "{kind}");
+    }
+}
+
+#[test]
 fn few_owners_of_memory() {
     let made = |others: i64| {
         let made = MadeProfile::of(("inuse_space", "bytes")).add(
@@ -279,6 +322,23 @@ fn few_owners_of_memory() {
     assert!(speaks(&made(1), "few-owners"));
     assert!(!speaks(&made(9), "few-owners"));
     assert!(!speaks(&made(1), "allocation"), "a heap profile is not about time");
+}
+
+#[test]
+fn memory_is_held_by_who_asked_for_it_and_not_by_the_allocator() {
+    let ours = "<flamelet_capture::heap::alloc::Alloc<A> as core::alloc::global::GlobalAlloc>::alloc";
+    let theirs = "<shop::Counted as core::alloc::global::GlobalAlloc>::alloc";
+    for (allocator, file) in [(ours, "/home/me/flamelet/crates/capture/src/heap/alloc.rs"), (theirs, TOTAL.1)]
+    {
+        let stack = [(allocator, file), ("alloc::alloc::alloc", ""), TOTAL, HANDLE];
+        let explained = MadeProfile::of(("inuse_space", "bytes")).add(&stack, 1, "main", 900).explained();
+        let finding = explained.findings.iter().find(|it| it.rule == "few-owners").expect("one owner");
+        assert_eq!(finding.places[0].function, "shop::total", "{:?}", finding.places);
+    }
+    let stack = [("alloc::fmt::format", ""), (ours, ""), TOTAL];
+    let explained = cpu().add(&stack, 1, "main", 900).explained();
+    let finding = explained.findings.iter().find(|finding| finding.rule == "formatting").expect("formatting");
+    assert_eq!(finding.places[0].function, "shop::total", "{:?}", finding.places);
 }
 
 #[test]
@@ -324,6 +384,18 @@ fn growth_is_a_leak_only_if_it_is_steady() {
 fn recorded_allocations_are_the_observations_of_a_recording() {
     let types = [("alloc_objects", "count"), ("alloc_space", "bytes")];
     assert_eq!(heap(&types, &[("shop::describe", ("", ""), &[1000, 64_000])], "").observations, 1000);
+}
+
+#[test]
+fn rows_without_a_value_are_no_observations() {
+    let types = [("alloc_space", "bytes"), ("inuse_space", "bytes")];
+    let rows: Vec<(String, i64)> =
+        (0..200).map(|number| (format!("shop::step_{number}"), i64::from(number < 60) << 20)).collect();
+    let rows: Vec<(&str, (&str, &str), [i64; 2])> =
+        rows.iter().map(|(name, in_use)| (&**name, ("", ""), [1 << 20, *in_use])).collect();
+    let rows: Vec<(&str, (&str, &str), &[i64])> =
+        rows.iter().map(|(name, label, values)| (*name, *label, &values[..])).collect();
+    assert_eq!(heap(&types, &rows, "").observations, 60);
 }
 
 #[test]

@@ -4,10 +4,9 @@ use flamelet_profile::{Profile, Sample, StringId};
 use flamelet_symbol::owner::Owners;
 use rustc_hash::FxHashMap;
 
-use super::about::{About, about};
+use super::about::{Subject, about};
 use super::functions::{Functions, functions};
-use super::memory::yours;
-use super::places::{CodePlace, Matches};
+use super::places::{CodePlace, Matches, charged_place};
 use crate::by::{add, path_of};
 use crate::report::Report;
 
@@ -92,7 +91,7 @@ impl WaitFacts {
     /// Goes through the samples of a profile of waiting; others have none of this.
     pub(super) fn of(report: &Report, owners: &Owners) -> Self {
         let (profile, about) = (&report.profile, about(report));
-        if !matches!(about, About::Locks | About::Awaits | About::Polls) {
+        if !matches!(about, Subject::Locks | Subject::Awaits | Subject::Polls) {
             return Self::default();
         }
         let find = |text: &str| profile.strings().find(text);
@@ -105,7 +104,7 @@ impl WaitFacts {
             ..Self::default()
         };
         for sample in profile.samples() {
-            let place = yours(profile, owners, &sample);
+            let place = charged_place(profile, owners, about, &sample);
             facts.add(profile, about, &sample, place, report.value(&sample));
         }
         // Where there are requests, what background tasks await does not matter.
@@ -119,20 +118,20 @@ impl WaitFacts {
     fn add(
         &mut self,
         profile: &Profile,
-        about: About,
+        about: Subject,
         sample: &Sample<'_>,
         place: Option<CodePlace>,
         value: i64,
     ) {
         match about {
-            About::Locks => self.add_lock(profile, sample, place, value),
-            About::Awaits => self.add_await(profile, sample, place, value),
-            About::Polls => {
+            Subject::Locks => self.add_lock(profile, sample, place, value),
+            Subject::Awaits => self.add_await(profile, sample, place, value),
+            Subject::Polls => {
                 self.polls.add(place, value);
                 let cause = label(profile, sample, self.keys.cause).unwrap_or("unknown");
                 add(self.causes.entry(cause.to_owned()).or_default(), value);
             }
-            About::Time | About::Memory | About::Any => {}
+            Subject::Time | Subject::Memory | Subject::Any => {}
         }
     }
 

@@ -65,6 +65,8 @@ pub struct FlameOptions {
     pub inverted: bool,
     /// Draw the root at the top, growing down. The page lets its user choose.
     pub icicle: bool,
+    /// Draw what each thread did over time, instead of a flame graph. The page has both.
+    pub timeline: bool,
     /// The maximum size of the HTML file in bytes. Boxes too narrow to fit are left out, and the page says so.
     pub max_bytes: usize,
 }
@@ -80,6 +82,7 @@ impl Default for FlameOptions {
             whole: None,
             inverted: false,
             icicle: false,
+            timeline: false,
             max_bytes: 4_500_000,
         }
     }

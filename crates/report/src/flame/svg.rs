@@ -6,7 +6,6 @@ use std::sync::Arc;
 use flamelet_profile::{Profile, unit};
 use flamelet_symbol::owner::Owner;
 use rustc_hash::FxHashMap;
-use serde::Serialize;
 
 use super::FlameOptions;
 use super::boxes::{Boxes, FlameBox, Viewport};
@@ -19,8 +18,8 @@ use crate::stacks::{StackWeights, Value};
 use crate::xml::escaped;
 
 /// The script that zooms and searches inside the file; its source is `ui/`.
-const SCRIPT: &str = include_str!("svg.js");
-const STYLE: &str = include_str!("svg.css");
+const SCRIPT: &str = include_str!(concat!(env!("OUT_DIR"), "/svg.js"));
+const STYLE: &str = include_str!(concat!(env!("OUT_DIR"), "/svg.css"));
 
 const ROW: u32 = 17;
 const TOP: u32 = 46;
@@ -58,7 +57,6 @@ pub fn svg(profile: &Profile, options: &FlameOptions) -> String {
 }
 
 /// Every frame of a picture that folds some, for its script.
-#[derive(Serialize)]
 struct EveryFrame {
     rows: u32,
     icicle: bool,
@@ -67,6 +65,7 @@ struct EveryFrame {
     /// The name, the fill, whether it is yours, the row, x, the width, and what follows the name in the tooltip.
     boxes: Vec<(usize, usize, u8, u32, f64, f64, String)>,
 }
+serialize!(EveryFrame: rows, icicle, names, fills, boxes);
 
 struct FlameDrawing<'a> {
     tree: &'a FlameTree<&'a Profile>,

@@ -104,14 +104,7 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
         direction: Direction,
         folding: &Folding,
     ) -> Self {
-        let reader = StackReader::new(&profile, &frames, direction, folding);
-        let mut entries = Vec::with_capacity(weights.len());
-        for (stack, part) in weights.parts() {
-            let locations = profile.stack(stack);
-            let start = outer_end(locations, direction);
-            entries.push(StackCursor::new(stack, part, start, reader.start(&frames, locations)));
-        }
-        Self::with_entries(profile, frames, reader, entries, None)
+        Self::of_stacks(profile, frames, weights, direction, folding, None)
     }
 
     /// Creates the tree of what `pivot` calls, or of what calls it: one half of a sandwich. A stack counts once, from
@@ -124,32 +117,24 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
         folding: &Folding,
         pivot: NameId,
     ) -> Self {
-        let reader = StackReader::new(&profile, &frames, direction, folding);
-        let mut entries = Vec::new();
-        for (stack, part) in weights.parts() {
-            let locations = profile.stack(stack);
-            let Some(start) = outermost_call(&frames, locations, pivot, direction) else { continue };
-            entries.push(StackCursor::new(stack, part, start, reader.start(&frames, locations)));
-        }
-        Self::with_entries(profile, frames, reader, entries, Some(pivot))
+        Self::of_stacks(profile, frames, weights, direction, folding, Some(pivot))
     }
 
-    /// Returns where the tree starts to read a stack; `None` for a stack without the pivot.
-    fn start_of(&self, stack: &[LocationId]) -> Option<(usize, usize)> {
-        let direction = self.reader.direction();
-        match self.pivot {
-            None => Some(outer_end(stack, direction)),
-            Some(pivot) => outermost_call(&self.frames, stack, pivot, direction),
-        }
-    }
-
-    fn with_entries(
+    fn of_stacks(
         profile: P,
         frames: Arc<Frames>,
-        reader: StackReader,
-        entries: Vec<StackCursor>,
+        weights: &StackWeights,
+        direction: Direction,
+        folding: &Folding,
         pivot: Option<NameId>,
     ) -> Self {
+        let reader = StackReader::new(&profile, &frames, direction, folding);
+        let mut entries = Vec::with_capacity(if pivot.is_none() { weights.len() } else { 0 });
+        for (stack, part) in weights.parts() {
+            let locations = profile.stack(stack);
+            let Some(start) = start_of(&frames, locations, pivot, direction) else { continue };
+            entries.push(StackCursor::new(stack, part, start, reader.start(&frames, locations)));
+        }
         let mut rows = frames.owned_names().iter();
         let slot = pivot.and_then(|pivot| rows.position(|owned| owned.name == pivot));
         let value = entries.iter().map(StackCursor::value).sum();
@@ -390,21 +375,17 @@ fn chain_text(frames: &Frames, chain: FoldedChain) -> String {
     }
 }
 
-/// Returns where to start reading a whole stack; see [`StackCursor::new`].
-fn outer_end(stack: &[LocationId], direction: Direction) -> (usize, usize) {
-    match direction {
-        Direction::Callees => (stack.len(), 0),
-        Direction::Callers => (0, 0),
-    }
-}
-
-/// Returns where to start reading a stack next to its outermost call of `pivot`.
-fn outermost_call(
+/// Returns where to start reading a stack, see [`StackCursor::new`]: at its outer end, or next to its outermost call of
+/// `pivot`. `None` for a stack without the pivot.
+fn start_of(
     frames: &Frames,
     stack: &[LocationId],
-    pivot: NameId,
+    pivot: Option<NameId>,
     direction: Direction,
 ) -> Option<(usize, usize)> {
+    let Some(pivot) = pivot else {
+        return Some((if direction == Direction::Callees { stack.len() } else { 0 }, 0));
+    };
     let at = stack.iter().rposition(|&location| frames.raw(location).contains(&pivot.0))?;
     let line = frames.raw(stack[at]).iter().rposition(|&name| name == pivot.0)?;
     Some(match direction {

@@ -4,7 +4,7 @@ use flamelet_profile::{HeapView, Result};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use super::stacks::{Counts, MemoryStacks, period};
+use super::stacks::{MemoryStacks, ObjectsAndBytes, period};
 use crate::report::Report;
 use crate::stacks::NodeId;
 
@@ -43,7 +43,7 @@ pub struct Freed {
 pub fn freed(report: &Report) -> Result<Freed> {
     let stacks = MemoryStacks::of(report, HeapView::Freed)?;
     let mark = stacks.names.iter().position(|name| name == MARK).map(|at| at as NodeId);
-    let mut pairs: FxHashMap<(String, String), (Counts, usize)> = FxHashMap::default();
+    let mut pairs: FxHashMap<(String, String), (ObjectsAndBytes, usize)> = FxHashMap::default();
     for (stack, counts) in &stacks.rows {
         let at = stack.iter().position(|&node| Some(node) == mark);
         // Without the mark it is unknown where the memory was freed.
@@ -54,12 +54,8 @@ pub fn freed(report: &Report) -> Result<Freed> {
         pair.0.add(*counts);
         pair.1 += 1;
     }
-    let row = |((allocated_by, freed_by), (counts, stacks)): ((String, String), (Counts, usize))| FreedRow {
-        bytes: counts.bytes,
-        objects: counts.objects,
-        allocated_by,
-        freed_by,
-        stacks,
+    let row = |((allocated_by, freed_by), (counts, stacks)): ((String, String), (ObjectsAndBytes, usize))| {
+        FreedRow { bytes: counts.bytes, objects: counts.objects, allocated_by, freed_by, stacks }
     };
     let mut rows: Vec<FreedRow> = pairs.into_iter().map(row).collect();
     rows.sort_by(|a, b| {

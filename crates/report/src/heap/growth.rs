@@ -5,7 +5,7 @@ use flamelet_profile::{HeapView, LabelSetId, Profile, Result};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use super::stacks::{Counts, MemoryStacks, period};
+use super::stacks::{MemoryStacks, ObjectsAndBytes, period};
 use crate::report::Report;
 use crate::stacks::NodeId;
 
@@ -75,11 +75,12 @@ pub fn growth(report: &Report) -> Result<Growth> {
 pub fn growth_between(reports: &[Report]) -> Result<Growth> {
     let moments: Vec<MemoryStacks> =
         reports.iter().map(|report| MemoryStacks::of(report, HeapView::InUse)).collect::<Result<_>>()?;
-    let mut series: FxHashMap<Vec<&str>, Vec<Counts>> = FxHashMap::default();
+    let mut series: FxHashMap<Vec<&str>, Vec<ObjectsAndBytes>> = FxHashMap::default();
     for (at, stacks) in moments.iter().enumerate() {
         for (stack, counts) in &stacks.rows {
             let names = stack.iter().map(|&node| stacks.names[node as usize].as_str()).collect();
-            series.entry(names).or_insert_with(|| vec![Counts::default(); moments.len()])[at].add(*counts);
+            series.entry(names).or_insert_with(|| vec![ObjectsAndBytes::default(); moments.len()])[at]
+                .add(*counts);
         }
     }
     let (Some(last), Some(stacks)) = (reports.last(), moments.last()) else {
@@ -91,7 +92,8 @@ pub fn growth_between(reports: &[Report]) -> Result<Growth> {
         let names: Vec<&str> = stack.iter().map(|&node| stacks.names[node as usize].as_str()).collect();
         let Some(counts) = series.get(&names) else { continue };
         let (before, after) = (counts[0], counts[counts.len() - 1]);
-        let grown = Counts { objects: after.objects - before.objects, bytes: after.bytes - before.bytes };
+        let grown =
+            ObjectsAndBytes { objects: after.objects - before.objects, bytes: after.bytes - before.bytes };
         if grown.bytes <= 0 {
             continue;
         }
@@ -113,7 +115,7 @@ fn sigmas(bytes: i64, error: f64) -> f64 {
 fn row(
     stacks: &MemoryStacks,
     stack: &[NodeId],
-    grown: Counts,
+    grown: ObjectsAndBytes,
     sigmas: f64,
     found: Option<Trend>,
     series: Vec<i64>,

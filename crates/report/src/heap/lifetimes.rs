@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::holders::Holders;
 use super::lifetime_classes::{LIFETIMES, TEMPORARY, lifetimes_of_sets};
-use super::stacks::{Counts, MemoryStacks, period, type_index};
+use super::stacks::{MemoryStacks, ObjectsAndBytes, period, type_index};
 use crate::report::Report;
 use crate::stacks::NodeId;
 
@@ -66,7 +66,7 @@ pub fn lifetimes(report: &Report) -> Result<Lifetimes> {
         }
         true
     })?;
-    let row = |(stack, counts): &(Vec<NodeId>, Counts)| {
+    let row = |(stack, counts): &(Vec<NodeId>, ObjectsAndBytes)| {
         let by_class = by_class.get(stack).cloned().unwrap_or_else(|| vec![0; LIFETIMES.len()]);
         let most = by_class.iter().enumerate().rev().max_by_key(|&(_, bytes)| bytes);
         LifetimeRow {
@@ -109,7 +109,7 @@ fn known_lifetimes(profile: &Profile) -> Result<Vec<Option<usize>>> {
         Some(_) => {
             "the profile has no lifetimes, only temporary allocations: flamelet top -i temporary_objects"
         }
-        None => "the profile has no lifetimes; a service has them at /debug/pprof/lifetime",
+        None => "the profile has no lifetimes; a service serves them at /debug/pprof/lifetime",
     };
     Err(Error::new(ErrorKind::Incompatible, message))
 }

@@ -7,14 +7,13 @@ use crate::names::stands_for_itself;
 use crate::report::Report;
 use crate::stacks::{NodeId, NodeInfo, Nodes};
 
-/// Objects and bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counts {
+pub(super) struct ObjectsAndBytes {
     pub(super) objects: i64,
     pub(super) bytes: i64,
 }
 
-impl Counts {
+impl ObjectsAndBytes {
     pub(super) fn add(&mut self, other: Self) {
         self.objects = self.objects.saturating_add(other.objects);
         self.bytes = self.bytes.saturating_add(other.bytes);
@@ -60,7 +59,7 @@ pub(super) fn type_indexes(profile: &Profile, view: HeapView) -> Result<(Option<
             let has: Vec<&str> =
                 profile.sample_types().iter().map(|kind| profile.string(kind.kind)).collect();
             let message = format!(
-                "the profile has no {bytes} (it has {}); a service has it at /debug/pprof/{}",
+                "the profile has no {bytes} (it has {}); a service serves it at /debug/pprof/{}",
                 has.join(", "),
                 view.endpoint()
             );
@@ -74,7 +73,7 @@ pub(super) struct MemoryStacks {
     pub(super) names: Vec<String>,
     is_own: Vec<bool>,
     /// Leaf first.
-    pub(super) rows: Vec<(Vec<NodeId>, Counts)>,
+    pub(super) rows: Vec<(Vec<NodeId>, ObjectsAndBytes)>,
 }
 
 impl MemoryStacks {
@@ -88,7 +87,7 @@ impl MemoryStacks {
     pub(super) fn noting(
         report: &Report,
         view: HeapView,
-        mut note: impl FnMut(&[NodeId], LabelSetId, Counts) -> bool,
+        mut note: impl FnMut(&[NodeId], LabelSetId, ObjectsAndBytes) -> bool,
     ) -> Result<Self> {
         let profile = report.profile();
         let (objects, bytes) = type_indexes(profile, view)?;
@@ -105,24 +104,24 @@ impl MemoryStacks {
             .iter()
             .map(|info| stands_for_itself(profile.string(info.name), profile.string(info.file)));
         let is_own = is_own.collect();
-        let mut rows: FxHashMap<Vec<NodeId>, Counts> = FxHashMap::default();
+        let mut rows: FxHashMap<Vec<NodeId>, ObjectsAndBytes> = FxHashMap::default();
         for sample in profile.samples() {
             let frames = profile.stack(sample.stack).iter().flat_map(|&location| nodes.at(location));
             let stack: Vec<NodeId> = frames.copied().collect();
             let objects = objects.map_or(0, |at| sample.values[at]);
-            let counts = Counts { objects, bytes: sample.values[bytes] };
+            let counts = ObjectsAndBytes { objects, bytes: sample.values[bytes] };
             if note(&stack, sample.labels, counts) {
                 rows.entry(stack).or_default().add(counts);
             }
         }
-        let mut rows: Vec<(Vec<NodeId>, Counts)> = rows.into_iter().collect();
-        rows.retain(|(_, counts)| *counts != Counts::default());
+        let mut rows: Vec<(Vec<NodeId>, ObjectsAndBytes)> = rows.into_iter().collect();
+        rows.retain(|(_, counts)| *counts != ObjectsAndBytes::default());
         rows.sort_by(|(a, left), (b, right)| right.bytes.cmp(&left.bytes).then_with(|| a.cmp(b)));
         Ok(Self { names, is_own, rows })
     }
 
-    pub(super) fn total(&self) -> Counts {
-        let mut total = Counts::default();
+    pub(super) fn total(&self) -> ObjectsAndBytes {
+        let mut total = ObjectsAndBytes::default();
         self.rows.iter().for_each(|(_, counts)| total.add(*counts));
         total
     }
@@ -150,13 +149,13 @@ mod tests {
     #[test]
     fn the_error_is_that_of_the_sampling() {
         // A thousand objects of 512 KiB, sampled with a mean of 512 KiB: each with probability 1 - 1/e.
-        let counts = Counts { objects: 1000, bytes: 1000 << 19 };
+        let counts = ObjectsAndBytes { objects: 1000, bytes: 1000 << 19 };
         let chance = 1.0 - (-1.0f64).exp();
         let expected = (1000.0 * (1u64 << 38) as f64 * (1.0 - chance) / chance).sqrt();
         assert!((counts.error(1 << 19) as f64 - expected).abs() < 1.0);
         assert_eq!(counts.error(0), 0, "every allocation was seen");
         assert_eq!(
-            Counts { objects: 5, bytes: 5 << 30 }.error(1 << 19),
+            ObjectsAndBytes { objects: 5, bytes: 5 << 30 }.error(1 << 19),
             0,
             "as large as that is always seen"
         );

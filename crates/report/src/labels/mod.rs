@@ -11,7 +11,6 @@ use flamelet_profile::{Label, LabelSetId, Profile};
 #[cfg(feature = "text")]
 pub use tags::{TagKey, TagValue, Tags, tags};
 
-/// The cost of a label.
 pub(crate) struct LabelCost<N, W> {
     /// The cost of the samples that carry it.
     pub(crate) total: W,

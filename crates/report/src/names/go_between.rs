@@ -44,6 +44,13 @@ pub(crate) fn stands_for_itself(name: &str, file: &str) -> bool {
         && !ALLOCATING.contains(&krate)
 }
 
+/// Returns whether a path belongs to flamelet's own allocator. Where flamelet is a crate of the workspace, that is your
+/// code, but what it costs was caused by the function that asked for memory.
+#[cfg(feature = "text")]
+pub(crate) fn is_profiled_allocator(path: &str) -> bool {
+    path.starts_with("flamelet_capture::heap::")
+}
+
 /// Returns whether a name says only where a frame is and not what it does: `[libc.so.6]`.
 fn is_nameless(name: &str) -> bool {
     name.is_empty() || name == "<unknown>" || name.starts_with('[')

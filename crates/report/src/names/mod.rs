@@ -14,6 +14,8 @@ pub(crate) use flamelet_symbol::rust_name::{
 pub use fold::NameFolding;
 #[cfg(feature = "text")]
 pub(crate) use fold::{fold, folded_name, folded_owner};
+#[cfg(feature = "text")]
+pub(crate) use go_between::is_profiled_allocator;
 pub(crate) use go_between::{is_glue, is_standard, stands_for_itself};
 pub(crate) use short::short_name;
 #[cfg(feature = "text")]

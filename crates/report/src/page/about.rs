@@ -4,14 +4,13 @@ use std::collections::BTreeSet;
 
 use flamelet_profile::{FunctionId, LocationId, Profile, StackId, ThreadId, ValueType};
 use rustc_hash::FxHashSet;
-use serde::Serialize;
 
 use crate::info::{is_unnamed, label_keys, unnamed_locations};
 use crate::observations::per_observation;
 use crate::stacks::{DIFF_BASE_LABEL, ValuePart, base_label_sets};
 
 /// One kind of value.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 struct AboutType {
     kind: String,
     unit: String,
@@ -22,9 +21,10 @@ struct AboutType {
     /// What one observation stands for, to judge which changes are noise.
     per_sample: f64,
 }
+serialize!(AboutType: kind, unit, total, base_total, per_sample);
 
 /// How good the capture is; see [`flamelet_profile::Quality`].
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 struct AboutQuality {
     engine: String,
     asked_hertz: f64,
@@ -35,17 +35,21 @@ struct AboutQuality {
     unresolved: u64,
     own_cpu_nanos: u64,
 }
+serialize!(
+    AboutQuality: engine, asked_hertz, achieved_hertz, samples, lost, truncated, unresolved, own_cpu_nanos
+);
 
 /// A file mapped into the profiled process.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 struct AboutMapping {
     file: String,
     build_id: String,
     symbols: bool,
 }
+serialize!(AboutMapping: file, build_id, symbols);
 
 /// The response to the page's first request, and the start of an exported page.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct About {
     title: String,
     types: Vec<AboutType>,
@@ -74,6 +78,11 @@ pub struct About {
     /// Whether the figures are those of a time range; the quality is that of the whole recording.
     is_part: bool,
 }
+serialize!(
+    About: title, types, default_type, is_diff, time_nanos, duration_nanos, period, period_kind,
+    period_unit, samples, stacks, functions, locations, unnamed_locations, comments, doc_url, mappings,
+    quality, threads, has_timeline, label_keys, is_heap, is_part
+);
 
 impl About {
     /// Collects the facts about `profile`, shown under `title`.

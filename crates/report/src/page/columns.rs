@@ -5,7 +5,6 @@ use std::ops::Deref;
 use flamelet_profile::Profile;
 use flamelet_symbol::owner::Owner;
 use rustc_hash::FxHashMap;
-use serde::Serialize;
 
 #[cfg(feature = "text")]
 use super::changed::Changed;
@@ -15,7 +14,7 @@ use crate::names::is_glue;
 use crate::stacks::{Frames, NameId, OwnerId, Value};
 
 /// The names that a picture or table uses, each once, with crate, owner and hue.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
 pub struct NameColumns {
     names: Vec<String>,
     /// The step of a zoom path that leads to a box of this name.
@@ -37,6 +36,9 @@ pub struct NameColumns {
     file: Vec<i32>,
     files: Vec<String>,
 }
+serialize!(
+    NameColumns: names, keys, krate, crates, hues, owner, owners, owner_kinds, chains, starts, file, files
+);
 
 /// Collects [`NameColumns`].
 pub(super) struct NameIndex<'a> {
@@ -136,11 +138,12 @@ impl<'a> NameIndex<'a> {
 }
 
 /// New and base values of a diff, or signed values; absent if the weight says everything.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
 struct Sides {
     new: Vec<i64>,
     base: Vec<i64>,
 }
+serialize!(Sides: new, base);
 
 impl Sides {
     fn of(values: impl Iterator<Item = Value> + Clone) -> Option<Self> {
@@ -156,9 +159,8 @@ impl Sides {
 
 /// A picture: boxes after their parents, siblings from left to right without gaps, so that their positions follow
 /// from their weights.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct FlamePayload {
-    #[serde(flatten)]
     names: NameColumns,
     zoom: usize,
     cutoff: u64,
@@ -170,11 +172,10 @@ pub struct FlamePayload {
     name: Vec<i32>,
     weight: Vec<u64>,
     own: Vec<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     sides: Option<Sides>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     own_sides: Option<Sides>,
 }
+serialize!(FlamePayload: ..names; zoom, cutoff, narrower, diff, parent, name, weight, own; sides, own_sides);
 
 impl FlamePayload {
     /// Converts `boxes`, which were laid out from `tree`, to columns.
@@ -210,9 +211,8 @@ impl FlamePayload {
 }
 
 /// A table of functions.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct FunctionsPayload {
-    #[serde(flatten)]
     names: NameColumns,
     /// How many functions there are; the table may contain only some of them.
     count: usize,
@@ -221,17 +221,17 @@ pub struct FunctionsPayload {
     name: Vec<u32>,
     flat: Vec<u64>,
     cum: Vec<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     flat_sides: Option<Sides>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     cum_sides: Option<Sides>,
     /// In a difference: whether the own cost changed by more than noise, as `flamelet diff` says.
-    #[serde(skip_serializing_if = "Option::is_none")]
     flat_real: Option<Vec<bool>>,
     /// The same for the cumulative cost.
-    #[serde(skip_serializing_if = "Option::is_none")]
     cum_real: Option<Vec<bool>>,
 }
+serialize!(
+    FunctionsPayload: ..names; count, total, diff, name, flat, cum; flat_sides, cum_sides, flat_real,
+    cum_real
+);
 
 impl FunctionsPayload {
     /// Converts `rows`, out of `count` in total, to columns.

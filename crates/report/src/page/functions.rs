@@ -22,7 +22,7 @@ pub fn functions(profile: &Profile, frames: &Frames, weights: &StackWeights) -> 
         |(name, cost): (NameId, &EntryCost<Value>)| FunctionRow { name, flat: cost.flat, cum: cost.cum };
     let mut rows: Vec<_> =
         frames.name_ids().zip(&costs).map(row).filter(|row| row.cum.weight() != 0).collect();
-    rows.sort_by(|a, b| {
+    flamelet_profile::sort_rows(&mut rows, |a, b| {
         let text = |row: &FunctionRow| frames.text(profile, row.name);
         b.cum.weight().cmp(&a.cum.weight()).then_with(|| text(a).cmp(text(b)))
     });

@@ -2,8 +2,7 @@
 
 use std::cmp::Reverse;
 
-use flamelet_profile::{LabelSetId, Profile};
-use serde::Serialize;
+use flamelet_profile::{LabelSetId, Profile, sort_rows_by_key};
 
 use crate::flame::hue_of;
 use crate::graph::layers::{BoxCall, Gaps, Size, place};
@@ -20,7 +19,7 @@ const GAPS: Gaps = Gaps { boxes: 18.0, layers: 34.0 };
 /// More lines than this cannot be distinguished.
 const MAX_EDGES_PER_NODE: usize = 5;
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 struct GraphNode {
     name: String,
     hue: u32,
@@ -41,8 +40,12 @@ struct GraphNode {
     width: i32,
     height: i32,
 }
+serialize!(
+    GraphNode: name, hue, owner, chain, flat, cum, flat_new, flat_base, cum_new, cum_base, x, y, width,
+    height
+);
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 struct GraphEdge {
     from: usize,
     to: usize,
@@ -54,9 +57,10 @@ struct GraphEdge {
     /// The points of its line, from the caller to the callee.
     points: Vec<(i32, i32)>,
 }
+serialize!(GraphEdge: from, to, weight, new, base, direct, points);
 
 /// Functions and the calls between them.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct CallGraph {
     nodes: Vec<GraphNode>,
     edges: Vec<GraphEdge>,
@@ -66,6 +70,7 @@ pub struct CallGraph {
     width: i32,
     height: i32,
 }
+serialize!(CallGraph: nodes, edges, diff, left_out, width, height);
 
 /// Builds the graph of the `count` functions with the largest cost, half of them by their own cost; for a diff, of those
 /// that changed most. With `is_folded`, chains of frames that are not yours are one box for each owner. An edge counts a
@@ -85,7 +90,8 @@ pub fn call_graph(
     let total = weights.total().weight();
     let edges = entries.edges(weights, &chosen).into_iter().filter(|edge| edge.weight > total / 1000);
     let mut edges: Vec<GraphEdge> = edges.collect();
-    edges.sort_by_key(|edge| Reverse(if diff { edge.new.abs_diff(edge.base) } else { edge.weight }));
+    let size = |edge: &GraphEdge| if diff { edge.new.abs_diff(edge.base) } else { edge.weight };
+    sort_rows_by_key(&mut edges, |edge| Reverse(size(edge)));
     edges.truncate(count * MAX_EDGES_PER_NODE);
     let mut nodes: Vec<GraphNode> = chosen.iter().map(|row| entries.node(row, total)).collect();
     let sizes: Vec<Size> =
@@ -124,7 +130,6 @@ struct Entries<'a> {
 }
 
 impl Entries<'_> {
-    /// Returns every entry in a stack with a weight.
     fn rows(&self, weights: &StackWeights) -> Vec<EntryRow> {
         let names = self.frames.name_count();
         let count = names + self.chains.map_or(0, |_| self.frames.owner_count());
@@ -221,9 +226,9 @@ impl Entries<'_> {
 fn heaviest(rows: &[EntryRow], count: usize, diff: bool) -> Vec<EntryRow> {
     let rank = |value: &Value| if diff { value.delta().unsigned_abs() } else { value.weight() };
     let mut chosen = rows.to_vec();
-    chosen.sort_by_key(|row| Reverse(rank(&row.cum)));
+    sort_rows_by_key(&mut chosen, |row| Reverse(rank(&row.cum)));
     let mut rest = chosen.split_off(chosen.len().min(count / 2));
-    rest.sort_by_key(|row| Reverse((rank(&row.flat), rank(&row.cum))));
+    sort_rows_by_key(&mut rest, |row| Reverse((rank(&row.flat), rank(&row.cum))));
     chosen.extend(rest.into_iter().take(count - chosen.len()));
     chosen
 }

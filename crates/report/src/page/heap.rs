@@ -5,8 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use flamelet_profile::{LabelSetId, Profile};
-use serde::Serialize;
+use flamelet_profile::{LabelSetId, Profile, sort_rows_by_key};
 
 use super::columns::{NameColumns, NameIndex};
 use super::labels::escaped_pattern;
@@ -18,7 +17,7 @@ use crate::stacks::{Frames, NameId, ValuePart, base_label_sets};
 const MAX_SITES: usize = 500;
 
 /// A class of sizes or lifetimes.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 struct Class {
     text: String,
     /// The `tagfocus` filter that keeps only this class.
@@ -28,10 +27,10 @@ struct Class {
     /// By sample type, the base of a diff.
     base: Vec<i64>,
 }
+serialize!(Class: text, filter, values, base);
 
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default)]
 struct Sites {
-    #[serde(flatten)]
     names: NameColumns,
     /// How many sites there are; the columns may contain only some of them.
     count: usize,
@@ -47,14 +46,16 @@ struct Sites {
     /// unknown.
     temporary: Vec<i64>,
 }
+serialize!(Sites: ..names; count, name, inner, values, base, temporary);
 
 /// The data of the page's heap view.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct HeapPayload {
     sizes: Vec<Class>,
     lifetimes: Vec<Class>,
     sites: Sites,
 }
+serialize!(HeapPayload: sizes, lifetimes, sites);
 
 /// The sums of one class or site, by sample type.
 #[derive(Clone, Debug)]
@@ -188,7 +189,7 @@ fn sites(profile: &Profile, frames: &Frames, sample_type: usize, base_sets: &[bo
     }
     let has_lifetimes = by_set.iter().any(Option::is_some);
     let mut found: Vec<(u32, SiteSums)> = found.into_iter().collect();
-    found.sort_by_key(|(_, site)| std::cmp::Reverse(site.sums.largest(sample_type)));
+    sort_rows_by_key(&mut found, |(_, site)| std::cmp::Reverse(site.sums.largest(sample_type)));
     let count = found.len();
     found.truncate(MAX_SITES);
     columns(profile, frames, &found, count, has_lifetimes)

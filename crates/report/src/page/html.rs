@@ -5,7 +5,6 @@ use std::sync::Arc;
 use flamelet_profile::Profile;
 #[cfg(feature = "text")]
 use flamelet_symbol::owner::Owners;
-use serde::Serialize;
 
 use super::about::{About, counts_memory};
 #[cfg(feature = "text")]
@@ -19,7 +18,7 @@ use super::labels::{LabelSpread, labels};
 #[cfg(feature = "text")]
 use super::summary::{Summarized, Summary, summary};
 use super::timeline::{Heatmap, Lanes, heatmap, lanes};
-use super::{SCRIPT, STYLE, document, json_for_html};
+use super::{document, json_for_html, script, style};
 use crate::flame::{Direction, FlameOptions, FlameTree, Folding};
 use crate::stacks::StackWeights;
 
@@ -36,22 +35,21 @@ const GRAPH_NODES: usize = 60;
 const LANE_BUCKETS: usize = 400;
 
 /// The data of one sample type in an exported page.
-#[derive(Serialize)]
 struct ExportedType {
     sample_type: usize,
     flame: FlamePayload,
     functions: FunctionsPayload,
     graph: CallGraph,
     labels: Vec<LabelSpread>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     heap: Option<HeapPayload>,
     #[cfg(feature = "text")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     summary: Option<Summary>,
 }
+serialize!(
+    ExportedType: sample_type, flame, functions, graph, labels; heap, #[cfg(feature = "text")] summary
+);
 
 /// The data of an exported page.
-#[derive(Serialize)]
 struct Export {
     about: About,
     first: usize,
@@ -62,11 +60,10 @@ struct Export {
     pictures: Vec<ExportedType>,
     judged: Judged,
     /// Included if there is room.
-    #[serde(skip_serializing_if = "Option::is_none")]
     timeline: Option<Lanes>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     heatmap: Option<Heatmap>,
 }
+serialize!(Export: about, first, inverted, icicle, everything, pictures, judged; timeline, heatmap);
 
 /// Returns the viewer's page for `profile`, with everything in one file of at most about [`FlameOptions::max_bytes`].
 /// It loads nothing from elsewhere. Boxes too narrow to fit are left out, and the page says so.
@@ -85,7 +82,7 @@ pub fn html(profile: &Profile, options: &FlameOptions) -> String {
         timeline: None,
         heatmap: None,
     };
-    let room = options.max_bytes.saturating_sub(SCRIPT.len() + STYLE.len() + 2_000);
+    let room = options.max_bytes.saturating_sub(script().len() + style().len() + 2_000);
     let mut data = String::new();
     for sample_type in types_to_show(profile, first) {
         let weights = StackWeights::new(profile, sample_type);

@@ -1,8 +1,6 @@
 //! The answers for the viewer: columns of JSON, the page that draws them, and both as one HTML file.
 //!
-//! The page's source is `ui/`; `assets/` is built from it by a test of this crate (`tests/page.rs`), which fails if
-//! the two differ and rewrites `assets/` if `UPDATE_PAGE=1` is set. Neither `cargo build` nor `cargo install` needs
-//! Node.
+//! The page's source is `ui/`, a symbolic link in this crate; its build script bundles it.
 
 mod about;
 #[cfg(feature = "text")]
@@ -14,10 +12,15 @@ mod heap;
 mod html;
 mod judged;
 mod labels;
+mod marks;
 #[cfg(feature = "text")]
 mod summary;
 mod timeline;
 
+use std::io::Read;
+use std::sync::OnceLock;
+
+use flate2::read::DeflateDecoder;
 use serde::Serialize;
 
 pub use about::About;
@@ -32,19 +35,35 @@ pub use judged::Judged;
 pub use labels::{LabelSpread, escaped_pattern, labels};
 #[cfg(feature = "text")]
 pub use summary::{Summarized, Summary, summary};
+#[cfg(feature = "text")]
+pub(crate) use timeline::TimelineLane;
 pub use timeline::{Heatmap, Lanes, heatmap, lanes, task_lanes};
 
 /// Text as HTML shows it, in an element or a quoted attribute.
 pub use crate::xml::escaped;
 
-/// The page's script, in one file, to be run after the page's elements exist.
-pub const SCRIPT: &str = include_str!("assets/app.js");
-/// The page's style sheet.
-pub const STYLE: &str = include_str!("assets/app.css");
-/// `'sha256-…'` of [`SCRIPT`] and [`STYLE`], for the content security policy of a page that has them inline.
-pub const SCRIPT_HASH: &str = include_str!("assets/app.js.sha256");
+/// Returns the page's script, in one file, to be run after the page's elements exist.
+pub fn script() -> &'static str {
+    static TEXT: OnceLock<String> = OnceLock::new();
+    TEXT.get_or_init(|| unpacked(include_bytes!(concat!(env!("OUT_DIR"), "/app.js.deflate"))))
+}
+
+/// Returns the page's style sheet.
+pub fn style() -> &'static str {
+    static TEXT: OnceLock<String> = OnceLock::new();
+    TEXT.get_or_init(|| unpacked(include_bytes!(concat!(env!("OUT_DIR"), "/app.css.deflate"))))
+}
+
+fn unpacked(packed: &[u8]) -> String {
+    let mut text = String::new();
+    DeflateDecoder::new(packed).read_to_string(&mut text).expect("the build script packed a text");
+    text
+}
+
+/// `'sha256-…'` of [`script`] and [`style`], for the content security policy of a page that has them inline.
+pub const SCRIPT_HASH: &str = include_str!(concat!(env!("OUT_DIR"), "/app.js.sha256"));
 /// See [`SCRIPT_HASH`].
-pub const STYLE_HASH: &str = include_str!("assets/app.css.sha256");
+pub const STYLE_HASH: &str = include_str!(concat!(env!("OUT_DIR"), "/app.css.sha256"));
 
 /// Returns `data` as JSON that can be placed inside a `<script>` element: it has no `<`, so nothing ends the element.
 pub fn json_for_html(data: &impl Serialize) -> String {
@@ -56,17 +75,17 @@ pub fn json_for_html(data: &impl Serialize) -> String {
 pub fn document(title: &str, json: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src {script_hash}; \
-         style-src {style_hash}; img-src data:; base-uri 'none'; form-action 'none'\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src {SCRIPT_HASH}; \
+         style-src {STYLE_HASH}; img-src data:; base-uri 'none'; form-action 'none'\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"referrer\" content=\"no-referrer\">\n\
-         <title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<div id=\"app\"></div>\n\
+         <title>{title}</title>\n<style>{style}</style>\n</head>\n<body>\n<div id=\"app\"></div>\n\
          <noscript>This page needs JavaScript to draw the profile. It loads nothing from the network.</noscript>\n\
          <script type=\"application/json\" id=\"flamelet-data\">{json}</script>\n\
-         <script>{SCRIPT}</script>\n</body>\n</html>\n",
-        script_hash = SCRIPT_HASH.trim(),
-        style_hash = STYLE_HASH.trim(),
+         <script>{script}</script>\n</body>\n</html>\n",
         title = escaped(title),
+        style = style(),
+        script = script(),
     )
 }
 

@@ -1,4 +1,4 @@
-//! The page's first tab: what stands out, your heaviest functions and what they consist of, crates and threads.
+//! The page's first tab: what stands out, your heaviest functions and what they consist of, crates, threads and labels.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::about::counts_memory;
 use super::changed::{compared, side};
-use super::labels::escaped_pattern;
+use super::labels::{LabelSpread, escaped_pattern, heaviest};
 use crate::by::{Group, Grouping, by};
 use crate::explain::{self, Changes, Explanation, explain};
 use crate::heap::{LIFETIMES, TEMPORARY, lifetimes_of_sets};
@@ -38,6 +38,14 @@ struct SummaryList {
     rows: Vec<Group>,
 }
 
+/// The heaviest values of some labels.
+#[derive(Clone, Debug, Serialize)]
+struct SummaryLabels {
+    /// What the shares of values refer to.
+    total: i64,
+    keys: Vec<LabelSpread>,
+}
+
 /// How large the heap was, at times that the profile knows.
 #[derive(Clone, Debug, Serialize)]
 struct SizeOverTime {
@@ -54,6 +62,7 @@ pub struct Summary {
     faults: Vec<String>,
     explanation: Explanation,
     lists: Vec<SummaryList>,
+    labels: SummaryLabels,
     /// The start of the label filter that keeps one thread, `thread=`; empty if no label names threads.
     thread_key: String,
     /// What changed by more than noise, in a difference.
@@ -107,36 +116,49 @@ fn changes(base: &Summarized, new: &Summarized, owners: &Owners, sample_type: us
 
 fn summary_of(profile: &Summarized, owners: &Owners, sample_type: usize) -> Summary {
     let Summarized { shown, whole } = profile;
-    let report = |profile: &Arc<Profile>, at: usize| Report::unfiltered(Arc::clone(profile), at, MAX_ROWS);
     let (chosen, chosen_whole) = (report(shown, sample_type), report(whole, sample_type));
     let (verdict, faults) = judge(shown);
+    let lists = lists(profile, &chosen, &chosen_whole, owners);
+    let has_threads = lists.iter().any(|list| list.by == "thread");
+    let keys = heaviest(shown, sample_type, |key| has_threads && THREAD_LABELS.contains(&key));
+    Summary {
+        verdict,
+        faults,
+        explanation: explain(&chosen_whole, owners),
+        lists,
+        labels: SummaryLabels { total: chosen.total(), keys },
+        thread_key: thread_key(shown),
+        changes: None,
+        size: size_over_time(shown),
+    }
+}
+
+/// Returns the lists of functions, crates and threads.
+fn lists(profile: &Summarized, chosen: &Report, chosen_whole: &Report, owners: &Owners) -> Vec<SummaryList> {
+    let Summarized { shown, whole } = profile;
     let mut lists = Vec::new();
     let has_memory = counts_memory(shown);
     if !has_memory {
-        lists.push(list(&chosen_whole, Grouping::Yours, "Your heaviest functions", owners));
+        lists.push(list(chosen_whole, Grouping::Yours, "Your heaviest functions", owners));
     }
     for (kind, title) in MEMORY.iter().filter(|_| has_memory) {
         let found = whole.sample_types().iter().position(|value| whole.string(value.kind) == *kind);
         lists.extend(found.map(|at| list(&report(whole, at), Grouping::Yours, title, owners)));
     }
     lists.extend(temporary(whole, owners).filter(|_| has_memory));
-    lists.push(list(&chosen, Grouping::Crate, "Crates and libraries", owners));
-    let threads = list(&chosen, Grouping::Thread, "Threads", owners);
+    lists.push(list(chosen, Grouping::Crate, "Crates and libraries", owners));
+    let threads = list(chosen, Grouping::Thread, "Threads", owners);
     if threads.rows.len() > 1 {
         lists.push(threads);
     }
     // Nothing that costs nothing.
     lists.iter_mut().for_each(|list| list.rows.retain(|row| row.flat != 0));
     lists.retain(|list| !list.rows.is_empty());
-    Summary {
-        verdict,
-        faults,
-        explanation: explain(&chosen_whole, owners),
-        lists,
-        thread_key: thread_key(shown),
-        changes: None,
-        size: size_over_time(shown),
-    }
+    lists
+}
+
+fn report(profile: &Arc<Profile>, sample_type: usize) -> Report {
+    Report::unfiltered(Arc::clone(profile), sample_type, MAX_ROWS)
 }
 
 /// The questions about memory, by the sample type that answers them.
@@ -178,6 +200,9 @@ fn temporary(profile: &Arc<Profile>, owners: &Owners) -> Option<SummaryList> {
     report?.ok().map(|report| list(&report, Grouping::Yours, TEMPORARY_TITLE, owners))
 }
 
+/// The labels that name threads.
+const THREAD_LABELS: [&str; 2] = ["thread", "thread_name"];
+
 /// Returns the label that names threads, as the start of a filter.
 fn thread_key(profile: &Profile) -> String {
     let has = |key: &&&str| {
@@ -185,7 +210,7 @@ fn thread_key(profile: &Profile) -> String {
         let mut sets = (0..profile.label_set_count()).map(LabelSetId::from_index);
         sets.any(|set| profile.labels(set).iter().any(|label| label.key == key && label.is_text()))
     };
-    let key = ["thread", "thread_name"].iter().find(has);
+    let key = THREAD_LABELS.iter().find(has);
     key.map_or_else(String::new, |key| format!("{}=", escaped_pattern(key)))
 }
 
@@ -261,5 +286,47 @@ mod tests {
         assert_eq!((size.times, size.sizes), (vec![5, 9], vec![11, 22]));
         assert_eq!(found.lists[0].title, "Who holds memory");
         assert_eq!(found.lists[0].rows.len(), 2);
+    }
+
+    #[test]
+    fn the_heaviest_labels_say_most_first() {
+        let mut builder = ProfileBuilder::new(&[("cpu", "nanoseconds")]);
+        let frame = builder.named_frame("shop::main");
+        let stack = builder.stack(&[frame]);
+        let rows = [
+            ("/cart", "worker-1", 64, 10),
+            ("/health", "worker-2", 128, 1),
+            ("/pay", "worker-1", 256, 40),
+            ("/search?q=a,b", "worker-1", 512, 30),
+        ];
+        for (route, thread, size, value) in rows {
+            let texts = [("route", route), ("service", "shop"), ("thread", thread)];
+            let mut labels = texts.map(|(key, text)| builder.text_label(key, text)).to_vec();
+            labels.push(builder.number_label("bytes", size, "bytes"));
+            let labels = builder.labels(&labels);
+            builder.sample(stack, labels, &[value]);
+        }
+        let profile = Arc::new(builder.finish());
+        let found = summary(&Summarized::of(&profile), &Owners::of(&profile, |_, _| false), 0);
+        assert_eq!(found.lists.last().map(|list| list.by), Some("thread"), "so the label is not shown again");
+        let labels = serde_json::to_value(found.labels).expect("it can be written");
+        assert_eq!(labels["total"], 81);
+        let keys = labels["keys"].as_array().expect("labels").iter();
+        let values = keys.map(|label| {
+            let texts = label["values"].as_array().expect("values").iter();
+            let texts: Vec<&str> = texts.map(|value| value["text"].as_str().expect("a text")).collect();
+            (label["key"].as_str().expect("a name"), label["count"].as_u64().expect("a number"), texts)
+        });
+        let expected = [
+            ("route", 4, vec!["/pay", "/search?q=a,b", "/cart"]),
+            ("service", 1, vec!["shop"]),
+            ("bytes", 4, vec!["256B", "512B", "64B"]),
+        ];
+        assert_eq!(values.collect::<Vec<_>>(), expected);
+        let search = &labels["keys"][0]["values"][1];
+        assert_eq!(
+            (&search["filter"], &search["weight"]),
+            (&r"route=^/search\?q=a\x2cb$".into(), &30.into())
+        );
     }
 }

@@ -61,7 +61,7 @@ fn an_exported_page_keeps_its_size() {
         .collect();
     let stacks: Vec<_> = stacks.iter().map(|(stack, value)| (stack.as_str(), *value)).collect();
     let profile = profile(&stacks);
-    let room = SCRIPT.len() + STYLE.len() + 200_000;
+    let room = script().len() + style().len() + 200_000;
     let page = html(&profile, &FlameOptions { max_bytes: room, ..FlameOptions::default() });
     assert!(page.len() <= room, "{} of {room}", page.len());
     assert!(!page.contains("\"narrower\":0,"), "says that boxes were left out");
@@ -96,6 +96,42 @@ fn lanes_tell_work_from_waiting() {
     let heat = serde_json::to_value(heatmap(&profile, 0).unwrap()).unwrap();
     assert_eq!((&heat["columns"], &heat["cells"][0]), (&2.into(), &20.into()));
     assert_eq!(heat["cells"][99], 10);
+}
+
+#[test]
+fn marks_say_what_a_thread_asked_of_the_kernel_and_in_which_span() {
+    use flamelet_profile::{Event, Thread, ThreadId, Timeline};
+
+    let mut builder = ProfileBuilder::new(&[("cpu", "nanoseconds")]);
+    let label = builder.text_label("span", "request:load");
+    let in_span = builder.labels(&[label]);
+    let mut add = |names: &[&str], labels| {
+        let frames: Vec<_> = names.iter().map(|name| builder.named_frame(name)).collect();
+        let stack = builder.stack(&frames);
+        builder.sample(stack, labels, &[10]) as u32
+    };
+    let reads = add(&["copy_to_user", "__x64_sys_read", "app::load"], in_span);
+    let faults = add(&["clear_page_erms", "asm_exc_page_fault", "app::fill"], LabelSetId::EMPTY);
+    let works = add(&["app::work"], LabelSetId::EMPTY);
+    let event =
+        |time, sample, value, thread| Event { time, sample, thread: ThreadId::from_index(thread), value };
+    let events = vec![
+        event(0, works, 7, 0),
+        event(1, faults, 2, 0),
+        event(2, reads, 3, 0),
+        event(60, works, 9, 0),
+        event(99, works, 5, 1),
+    ];
+    let threads = vec![Thread { tid: 1, ..Thread::default() }, Thread { tid: 2, ..Thread::default() }];
+    let profile = builder.finish_with(Some(Timeline { threads, events, ..Timeline::default() }), None);
+    let found = serde_json::to_value(lanes(&profile, &Frames::new(&profile), 0, 2).unwrap()).unwrap();
+    let (one, two) = (&found["lanes"][0], &found["lanes"][1]);
+    let mark = |row: &serde_json::Value| found["marks"][row.as_u64().unwrap() as usize].clone();
+    assert_eq!(mark(&one["marks"][0]), serde_json::json!({"kind": "call", "name": "read"}), "the largest");
+    assert_eq!((&one["marks"][1], &one["marked"]), (&(-1).into(), &serde_json::json!([3, 0])));
+    assert_eq!(mark(&one["spans"][0]), serde_json::json!({"kind": "span", "name": "request:load"}));
+    assert_eq!(one["spans"][1], -1);
+    assert_eq!((&two["marks"], &two["spans"]), (&serde_json::json!([]), &serde_json::json!([])));
 }
 
 #[test]
@@ -227,6 +263,6 @@ fn the_same_numbers_as_top() {
 #[test]
 fn the_page_has_the_same_colours() {
     for (hue, colour) in LIGHT.iter().enumerate() {
-        assert!(STYLE.contains(&format!("--h{hue}: {colour};")), "hue {hue}");
+        assert!(style().contains(&format!("--h{hue}: {colour};")), "hue {hue}");
     }
 }

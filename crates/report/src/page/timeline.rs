@@ -4,8 +4,8 @@ use flamelet_profile::{
     Event, KERNEL_MAPPING, KERNEL_START, LabelSetId, Profile, StackId, StringId, Thread, ThreadId,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
-use serde::Serialize;
 
+use super::marks::{Mark, Marks};
 use crate::flame::{NEUTRAL, hue_of, is_grey};
 use crate::stacks::{Frames, NameId};
 
@@ -19,41 +19,51 @@ const ROWS: usize = 50;
 /// The most columns of a heatmap; longer captures have columns of more than a second.
 const MAX_COLUMNS: u64 = 600;
 
-#[derive(Clone, Debug, Serialize)]
-struct Lane {
+#[derive(Clone, Debug)]
+pub(crate) struct TimelineLane {
     thread: String,
     process: String,
     pid: u64,
     tid: u64,
     /// How many threads it stands for.
     threads: usize,
-    total: i64,
+    pub(crate) total: i64,
     /// The value of each bucket of time.
-    values: Vec<i64>,
+    pub(crate) values: Vec<i64>,
     /// How much of it was spent waiting off the CPU: samples with the label `wait`.
-    waits: Vec<i64>,
+    pub(crate) waits: Vec<i64>,
     /// How much of it was spent running in the kernel.
-    kernel: Vec<i64>,
+    pub(crate) kernel: Vec<i64>,
     /// In each bucket, the hue of the innermost crate that has one, by the largest value.
-    hues: Vec<u32>,
+    pub(crate) hues: Vec<u32>,
     /// In each bucket, the innermost function with the largest value: a row of `names`, or -1.
     tops: Vec<i32>,
+    /// In each bucket, the system call, page fault or collection with the largest value: a row of `marks`, or -1. Empty if
+    /// there is none.
+    marks: Vec<i32>,
+    /// The value of that mark.
+    marked: Vec<i64>,
+    /// The same for spans.
+    spans: Vec<i32>,
 }
+serialize!(TimelineLane: thread, process, pid, tid, threads, total, values, waits, kernel, hues, tops, marks, marked, spans);
 
 /// A lane for each thread.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Lanes {
     /// Nanoseconds between the first and the last event.
-    span: u64,
+    pub(crate) span: u64,
     /// The length of a bucket in nanoseconds.
-    bucket: u64,
+    pub(crate) bucket: u64,
     /// The largest value of a bucket of one thread.
-    peak: i64,
-    unit: String,
+    pub(crate) peak: i64,
+    pub(crate) unit: String,
     /// Those of a process are next to each other.
-    lanes: Vec<Lane>,
+    pub(crate) lanes: Vec<TimelineLane>,
     names: Vec<String>,
+    marks: Vec<Mark>,
 }
+serialize!(Lanes: span, bucket, peak, unit, lanes, names, marks);
 
 /// Returns the lanes of a profile with a timeline, in the sample type at `index`, divided into `buckets`: one for each thread.
 pub fn lanes(profile: &Profile, frames: &Frames, index: usize, buckets: usize) -> Option<Lanes> {
@@ -72,13 +82,14 @@ fn lanes_of(times: &TimedEvents<'_>, frames: &Frames, buckets: usize) -> Lanes {
     let span = times.span();
     let bucket = span.div_ceil(buckets.clamp(1, 5000) as u64);
     let count = span.div_ceil(bucket) as usize;
-    let mut lanes: Vec<Lane> = ranking.lanes.iter().map(|lane| lane.empty(profile, count)).collect();
+    let mut lanes: Vec<TimelineLane> = ranking.lanes.iter().map(|lane| lane.empty(profile, count)).collect();
     let mut cells: FxHashMap<(usize, usize), Cell> = FxHashMap::default();
     let stack_hues = stack_hues(profile, frames);
-    let kernel = kernel_stacks(profile);
+    let (kernel, marks) = (kernel_stacks(profile), Marks::of(profile, frames));
     times.pieces(bucket, count, |at, event, is_wait| {
         let Some(&place) = ranking.lane_of.get(&event.thread) else { return };
-        let (lane, stack) = (&mut lanes[place], profile.sample(event.sample as usize).stack);
+        let (lane, sample) = (&mut lanes[place], profile.sample(event.sample as usize));
+        let stack = sample.stack;
         increase(&mut lane.values[at], event.value);
         lane.total = lane.total.saturating_add(event.value);
         if is_wait {
@@ -87,25 +98,35 @@ fn lanes_of(times: &TimedEvents<'_>, frames: &Frames, buckets: usize) -> Lanes {
             increase(&mut lane.kernel[at], event.value);
         }
         let leaf = profile.stack(stack).first().and_then(|&location| frames.of(location).next());
-        if let Some(name) = leaf.filter(|_| lane.threads == 1) {
-            let cell = cells.entry((place, at)).or_default();
+        if lane.threads > 1 {
+            return;
+        }
+        let (mark, span) = (marks.of_sample(stack, sample.labels), marks.span(sample.labels));
+        if leaf.is_none() && mark.is_none() && span.is_none() {
+            return;
+        }
+        let cell = cells.entry((place, at)).or_default();
+        if let Some(name) = leaf {
             add(&mut cell.functions, name, event.value);
             add(&mut cell.hues, stack_hues[stack.index()], event.value);
         }
+        mark.into_iter().for_each(|mark| add(&mut cell.marks, mark, event.value));
+        span.into_iter().for_each(|span| add(&mut cell.spans, span, event.value));
     });
     let mut names = NameRows::default();
     let mut keys: Vec<_> = cells.keys().copied().collect();
     keys.sort_unstable();
     for key in keys {
-        let (lane, Cell { functions, hues }) = (&mut lanes[key.0], &cells[&key]);
+        let (lane, Cell { functions, hues, marks, spans }) = (&mut lanes[key.0], &cells[&key]);
         lane.hues[key.1] = largest(hues).unwrap_or(NEUTRAL);
         if let Some(top) = largest(functions) {
             lane.tops[key.1] = names.row(top, frames.text(profile, top));
         }
+        lane.mark(key.1, largest(marks).map(|mark| (mark, marks[&mark])), largest(spans));
     }
     let own = lanes.iter().filter(|lane| lane.threads == 1);
     let peak = own.flat_map(|lane| &lane.values).copied().max().unwrap_or(1).max(1);
-    Lanes { span, bucket, peak, unit: unit(profile, index), lanes, names: names.texts }
+    Lanes { span, bucket, peak, unit: unit(profile, index), lanes, names: names.texts, marks: marks.rows }
 }
 
 fn increase(sum: &mut i64, value: i64) {
@@ -264,7 +285,7 @@ impl Ranking {
                 (process.0.saturating_add(sum.busy), process.1.saturating_add(sum.total));
         }
         // Stable: within a process, the busiest thread stays first, and the idle ones come last.
-        ranked.sort_by_key(|(id, thread, _)| {
+        flamelet_profile::sort_rows_by_key(&mut ranked, |(id, thread, _)| {
             let key = process_key(thread);
             (std::cmp::Reverse(processes[&key]), key, !own.contains(id))
         });
@@ -301,9 +322,21 @@ fn own_lanes(ranked: &[(ThreadId, Thread, ThreadTotals)]) -> FxHashSet<ThreadId>
     own.map(|(id, ..)| *id).collect()
 }
 
+#[cfg(feature = "text")]
+impl TimelineLane {
+    /// Returns the name of its thread, or how many threads it stands for.
+    pub(crate) fn title(&self) -> String {
+        match self.threads {
+            1 if self.thread.is_empty() => format!("thread {}", self.tid),
+            1 => self.thread.clone(),
+            threads => format!("{threads} other threads"),
+        }
+    }
+}
+
 impl RankedLane {
-    fn empty(&self, profile: &Profile, count: usize) -> Lane {
-        Lane {
+    fn empty(&self, profile: &Profile, count: usize) -> TimelineLane {
+        TimelineLane {
             thread: profile.string(self.thread.name).to_owned(),
             process: profile.string(self.thread.process).to_owned(),
             pid: self.thread.pid,
@@ -315,15 +348,36 @@ impl RankedLane {
             kernel: vec![0; count],
             hues: vec![NEUTRAL; count],
             tops: vec![-1; count],
+            marks: Vec::new(),
+            marked: Vec::new(),
+            spans: Vec::new(),
         }
     }
 }
 
-/// What a thread did in a bucket: the values by innermost function and by hue.
+impl TimelineLane {
+    /// Sets the marks of a bucket. The lists are made for the first one: most lanes have no spans.
+    fn mark(&mut self, at: usize, mark: Option<(u32, i64)>, span: Option<u32>) {
+        let count = self.values.len();
+        if let Some((mark, value)) = mark {
+            self.marks.resize(count, -1);
+            self.marked.resize(count, 0);
+            (self.marks[at], self.marked[at]) = (mark as i32, value);
+        }
+        if let Some(span) = span {
+            self.spans.resize(count, -1);
+            self.spans[at] = span as i32;
+        }
+    }
+}
+
+/// What a thread did in a bucket: the values by innermost function, by hue and by mark.
 #[derive(Default)]
 struct Cell {
     functions: FxHashMap<NameId, i64>,
     hues: FxHashMap<u32, i64>,
+    marks: FxHashMap<u32, i64>,
+    spans: FxHashMap<u32, i64>,
 }
 
 /// Returns for each stack whether it ends in the kernel.
@@ -385,7 +439,7 @@ fn unit(profile: &Profile, index: usize) -> String {
 }
 
 /// How busy each fiftieth of each second was.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Heatmap {
     columns: usize,
     rows: usize,
@@ -396,6 +450,7 @@ pub struct Heatmap {
     /// Column after column, each from its start to its end.
     cells: Vec<i64>,
 }
+serialize!(Heatmap: columns, rows, column, peak, unit, cells);
 
 /// Returns the heatmap of a profile with a timeline, in the sample type at `index`.
 pub fn heatmap(profile: &Profile, index: usize) -> Option<Heatmap> {

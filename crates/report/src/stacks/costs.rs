@@ -8,7 +8,6 @@ use flamelet_profile::{Profile, StackId};
 use super::table::FrameTable;
 use super::walk::{OpenFrame, Visitor, walk};
 
-/// The cost of an entry.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct EntryCost<W> {
     /// Its own cost: the stacks in which it is the innermost frame.

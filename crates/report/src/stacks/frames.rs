@@ -52,7 +52,7 @@ enum Text {
 }
 
 #[derive(Clone, Debug)]
-struct Name {
+struct FrameName {
     text: Text,
     function: Option<FunctionId>,
     /// The owner of the first frame of this name.
@@ -64,7 +64,7 @@ struct Name {
 /// brackets.
 #[derive(Clone, Debug)]
 pub struct Frames {
-    names: Vec<Name>,
+    names: Vec<FrameName>,
     /// Innermost first, as in [`Profile::lines`].
     pub(crate) table: FrameTable,
     /// The rows of `owned` of the frames, in the order of the entries of `table`.
@@ -203,7 +203,7 @@ struct FramesBuilder<'a> {
     profile: &'a Profile,
     by_string: Vec<u32>,
     by_text: FxHashMap<u64, Vec<u32>>,
-    names: Vec<Name>,
+    names: Vec<FrameName>,
     rows: Vec<u32>,
     owned: Vec<OwnedName>,
     owned_rows: FxHashMap<OwnedName, u32>,
@@ -282,7 +282,7 @@ impl<'a> FramesBuilder<'a> {
     }
 
     fn push(&mut self, text: Text, function: Option<FunctionId>, owner: OwnerId) -> u32 {
-        self.names.push(Name { text, function, owner });
+        self.names.push(FrameName { text, function, owner });
         (self.names.len() - 1) as u32
     }
 

@@ -26,7 +26,6 @@ pub(crate) struct NodeInfo {
 }
 
 impl NodeInfo {
-    /// Returns the known parts of the name.
     pub(crate) fn name_parts(&self, profile: &Profile) -> Vec<String> {
         let mut parts = Vec::new();
         if self.address != 0 {
@@ -62,7 +61,6 @@ pub(crate) type NodeId = u32;
 
 /// The nodes of a profile, and which of them each location stands for.
 pub(crate) struct Nodes {
-    /// What each node is.
     pub(crate) infos: Vec<NodeInfo>,
     pub(crate) table: FrameTable,
 }

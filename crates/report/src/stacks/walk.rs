@@ -5,7 +5,7 @@
 
 use std::ops::AddAssign;
 
-use flamelet_profile::{LocationId, Profile, StackId};
+use flamelet_profile::{Profile, StackId};
 
 use super::table::FrameTable;
 
@@ -44,30 +44,18 @@ pub(crate) fn walk<W: Copy + Default + AddAssign>(
     visitor: &mut impl Visitor<W>,
 ) {
     let mut path = Path { frames: Vec::new(), ends: Vec::new(), depth: vec![0; count], visitor };
-    let mut last: &[LocationId] = &[];
-    for (stack, weight) in stacks {
-        let stack = profile.stack(stack);
-        let shared = shared_outer_frames(stack, last);
+    let mut last = None;
+    for (id, weight) in stacks {
+        let stack = profile.stack(id);
+        let shared = last.map_or(0, |last| profile.shared_outer_frames(id, last));
         path.leave_to(shared);
         for &location in stack[..stack.len() - shared].iter().rev() {
             path.enter(table.at(location));
         }
         path.end(weight);
-        last = stack;
+        last = Some(id);
     }
     path.leave_to(0);
-}
-
-/// Returns how many of the outermost frames two stacks share.
-pub(crate) fn shared_outer_frames(one: &[LocationId], other: &[LocationId]) -> usize {
-    // Eight at a time, without a branch for each: nearly all are the same.
-    let (blocks, other_blocks) = (one.as_rchunks::<8>().1, other.as_rchunks::<8>().1);
-    let is_same = |(a, b): &(&[LocationId; 8], &[LocationId; 8])| {
-        std::iter::zip(*a, *b).fold(true, |is_same, (a, b)| is_same & (a == b))
-    };
-    let same = 8 * std::iter::zip(blocks.iter().rev(), other_blocks.iter().rev()).take_while(is_same).count();
-    let rest = std::iter::zip(one[..one.len() - same].iter().rev(), other[..other.len() - same].iter().rev());
-    same + rest.take_while(|(a, b)| a == b).count()
 }
 
 struct Path<'a, W, V> {
@@ -114,26 +102,6 @@ impl<W: Copy + Default + AddAssign, V: Visitor<W>> Path<'_, W, V> {
             self.depth[frame.entry as usize] -= 1;
             self.visitor.leave(&frame);
             self.add(frame.weight);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shared_frames_are_counted_from_the_root() {
-        let stack: Vec<LocationId> = (0..30).map(LocationId::from_index).collect();
-        for length in 0..=stack.len() {
-            for shared in 0..=length {
-                let mut other = stack[stack.len() - length..].to_vec();
-                if shared < length {
-                    other[length - shared - 1] = LocationId::from_index(99);
-                }
-                assert_eq!(shared_outer_frames(&stack, &other), shared, "{shared} of {length}");
-                assert_eq!(shared_outer_frames(&other, &stack), shared, "{shared} of {length}");
-            }
         }
     }
 }

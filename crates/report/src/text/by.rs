@@ -27,7 +27,7 @@ impl Groups {
         }
         if self.without_yours != 0 {
             let share = unit::percentage(self.without_yours, self.total);
-            writeln!(out, "{} of the total ran without any of your code on the stack.", share.trim())?;
+            writeln!(out, "{} of the total has none of your code on the stack.", share.trim())?;
         }
         Ok(())
     }

@@ -7,6 +7,18 @@ use flamelet_profile::unit;
 use crate::diff::{ASSUMED_VARIATION, Diff, LEVEL};
 
 impl Diff {
+    /// Says what the change of the total means.
+    fn judgement(&self) -> &'static str {
+        match (self.base_total, self.new_total) {
+            (0, 0) => "both are empty",
+            (0, _) => "the first has no samples, so nothing can be compared",
+            (_, 0) => "the second has no samples, so nothing can be compared",
+            _ if self.total_is_real => "more than noise",
+            _ if !self.knows_runs => "not certain from one run a side",
+            _ => "within noise",
+        }
+    }
+
     /// Prints the rows; a mark shows which changes are more than noise.
     pub fn write_text(&self, out: &mut impl Write, limit: usize) -> io::Result<()> {
         let format = |value: i64| unit::label(value, &self.unit);
@@ -20,13 +32,13 @@ impl Diff {
             format(self.new_total),
             signed(change),
             relative(self.base_total, self.new_total),
-            if self.total_is_real { "more than noise" } else { "within noise" }
+            self.judgement()
         )?;
         self.write_method(out)?;
         let real = self.rows.iter().filter(|row| row.is_real()).count();
         writeln!(
             out,
-            "{real} of {} functions with another value changed by more than noise (*)",
+            "{real} of {} functions whose value differs changed by more than noise (*)",
             self.rows.len()
         )?;
         writeln!(
@@ -65,25 +77,26 @@ impl Diff {
             true => {
                 let varies = self.run_deviation.map_or(String::new(), |deviation| {
                     format!(
-                        "; a function varies by {:.1} % from run to run, beside sampling",
+                        "; besides sampling noise, a function varies by {:.1} % from run to run",
                         deviation * 100.0
                     )
                 });
                 writeln!(
                     out,
-                    "Noise: {} and {} runs{varies}; {} tests, any of them wrong with a chance of {level} % (Holm)",
+                    "Noise: {} and {} runs{varies}; {} tests, with a chance of {level} % for any false alarm (Holm)",
                     self.base_runs, self.new_runs, self.tested
                 )?;
             }
             false => writeln!(
                 out,
-                "Noise: one run a side, so only sampling noise is known; functions are compared relative to their \
-                 run, {:.0} % from run to run is assumed, and only large changes count. Compare several runs: --base A1 A2 A3 --new B1 B2 B3",
+                "Noise: one run per side, so only sampling noise is known; functions are compared relative to the speed of \
+                 their run, and each is assumed to vary by {:.0} % between runs, so only large changes count. Compare several \
+                 runs: --base A1 A2 A3 --new B1 B2 B3",
                 ASSUMED_VARIATION * 100.0
             )?,
         }
         match self.scaled_to {
-            Some("work") => writeln!(out, "Scaled to the work that the runs say they did")?,
+            Some("work") => writeln!(out, "Scaled to the amount of work that each run states")?,
             Some(_) => writeln!(out, "Scaled to the total of the base")?,
             None => {}
         }

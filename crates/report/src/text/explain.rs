@@ -26,8 +26,8 @@ impl Explanation {
         if self.findings.is_empty() {
             return writeln!(
                 out,
-                "Nothing stands out in {} of {} samples.",
-                self.sample_type, self.observations
+                "Nothing stands out in {} samples of {}.",
+                self.observations, self.sample_type
             );
         }
         for (number, finding) in self.findings.iter().enumerate() {

@@ -37,7 +37,8 @@ impl Info {
             let total = unit::label(value.total, &value.unit);
             writeln!(out, "  {:<16} {:<12} total {total}{mark}", value.kind, value.unit)?;
         }
-        writeln!(out, "Samples: {} (deepest stack {} frames)", self.samples, self.deepest_stack)?;
+        let frames = if self.deepest_stack == 1 { "frame" } else { "frames" };
+        writeln!(out, "Samples: {} (deepest stack {} {frames})", self.samples, self.deepest_stack)?;
         if let Some(observations) = self.observations {
             writeln!(out, "Observations: {observations:.0} (effective)")?;
         }

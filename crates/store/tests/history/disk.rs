@@ -38,6 +38,46 @@ fn a_disk_that_is_gone_is_an_error_until_it_is_back() {
     }
 }
 
+/// As when a service starts before its disk is mounted.
+#[test]
+fn the_windows_of_a_disk_that_appears_later_stay_there() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let (folder, disk) = (parent.path().join("history"), parent.path().join("disk"));
+    let mut options = Options::default();
+    options.segment_span = std::time::Duration::from_secs(10);
+    let write = |writer: &mut Writer, numbers: std::ops::Range<u64>| {
+        numbers.for_each(|number| writer.append("cpu", &window(number)).expect("written"));
+    };
+    write(&mut Writer::open(&disk, options.clone()).expect("opened"), 0..5);
+    let mut writer = Writer::open(&folder, options).expect("opened");
+    write(&mut writer, 5..7);
+    std::fs::rename(&folder, parent.path().join("below")).expect("moved away");
+    std::fs::rename(&disk, &folder).expect("moved there");
+    write(&mut writer, 7..12);
+    for number in 0..12 {
+        let expected = !(5..7).contains(&number);
+        assert_eq!(read_window(&folder, number), expected.then(|| facts(&window(number))), "{number}");
+    }
+    assert_eq!(Writer::open(&folder, Options::default()).expect_err("locked").kind(), ErrorKind::Busy);
+}
+
+#[test]
+fn names_that_went_with_the_folder_are_asked_for_again() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let folder = parent.path().join("history");
+    let mut writer = Writer::open(&folder, Options::default()).expect("opened");
+    let mut unnamed_places = || {
+        writer.append("cpu", &window(0)).expect("written");
+        std::iter::from_fn(|| writer.take_unnamed()).map(|unnamed| unnamed.locations().len()).sum::<usize>()
+    };
+    let all = unnamed_places();
+    assert!(all > 0);
+    assert_eq!(unnamed_places(), 0);
+    std::fs::remove_dir_all(&folder).expect("removed");
+    assert_eq!(unnamed_places(), all);
+    assert_eq!(Writer::open(&folder, Options::default()).expect_err("locked").kind(), ErrorKind::Busy);
+}
+
 #[test]
 fn a_file_in_the_place_of_the_folder_is_an_error() {
     let parent = tempfile::tempdir().expect("a folder");

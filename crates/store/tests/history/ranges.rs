@@ -258,3 +258,53 @@ fn sums_rest_on_the_observations_of_their_windows() {
     let all = read(folder.path(), THEN, THEN + 20 * WINDOW).expect("there");
     assert!(all.observations.is_none());
 }
+
+/// A window that shows the heap at a moment: this many bytes are in use, half of them by each of two threads.
+fn heap_window(number: i64, bytes: i64) -> Profile {
+    let mut builder = ProfileBuilder::new(&[("inuse_objects", "count"), ("inuse_space", "bytes")]);
+    let function = builder.named_function("shop::remember", "");
+    let frame = builder.frame(function, 1);
+    let stack = builder.stack(&[frame]);
+    for thread in ["one", "two"] {
+        let label = builder.text_label("thread", thread);
+        let labels = builder.labels(&[label]);
+        builder.sample(stack, labels, &[1, bytes / 2]);
+    }
+    builder.header_mut().time_nanos = THEN + number * WINDOW;
+    builder.finish()
+}
+
+#[test]
+fn of_the_heap_a_range_has_the_last_moment_and_the_size_at_each() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let sizes = [100, 300, 50, 80];
+    // A new segment begins in between.
+    for numbers in [0..2, 2..4] {
+        let mut writer = Writer::open(folder.path(), Options::default()).expect("opened");
+        for number in numbers {
+            writer.append("cpu", &window(number)).expect("written");
+            writer.append("heap", &heap_window(number as i64, sizes[number as usize])).expect("written");
+        }
+    }
+    let reader = Reader::open(folder.path()).expect("opened");
+    let read = |query: &Query<'_>, limits: Limits| {
+        let budget = Budget::new(limits);
+        let profile = reader.range(query, &budget).expect("read").0.expect("there");
+        let found: Vec<_> = profile.heap_sizes().iter().map(|size| (size.time as i64, size.bytes)).collect();
+        (profile.total(1), found)
+    };
+    let all = Query::new("heap", THEN, i64::MAX);
+    let every = vec![(0, 100), (WINDOW, 300), (2 * WINDOW, 50), (3 * WINDOW, 80)];
+    assert_eq!(read(&all, Limits::SERVICE), (80, every));
+    let part = Query::new("heap", THEN + WINDOW, THEN + 3 * WINDOW);
+    assert_eq!(read(&part, Limits::SERVICE), (50, vec![(0, 300), (WINDOW, 50)]));
+    let is_one = |labels: &[(&str, &str)]| labels.contains(&("thread", "one"));
+    let one = Query { keep: Some(&is_one), ..part };
+    assert_eq!(read(&one, Limits::SERVICE), (25, vec![(0, 150), (WINDOW, 25)]));
+    let cpu = Query::new("cpu", THEN, i64::MAX);
+    let budget = Budget::new(Limits::SERVICE);
+    let cpu = reader.range(&cpu, &budget).expect("read").0.expect("there");
+    assert_eq!((facts(&cpu), cpu.heap_sizes().len()), (sum((0..4).map(window)), 0));
+    let none = Query::new("heap", THEN - SECOND, THEN);
+    assert!(reader.range(&none, &budget).expect("read").0.is_none());
+}

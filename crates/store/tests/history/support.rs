@@ -97,7 +97,6 @@ pub(crate) fn read(folder: &Path, from: i64, to: i64) -> Option<Profile> {
     reader.profile(&Query::new("cpu", from, to), &budget).expect("within the budget").0
 }
 
-/// Returns what a folder has of window `number`, if it has it.
 pub(crate) fn read_window(folder: &Path, number: u64) -> Option<Facts> {
     let start = THEN + number as i64 * WINDOW;
     read(folder, start, start + WINDOW).map(|profile| facts(&profile))

@@ -10,11 +10,11 @@ use crate::address::{MappedAt, Translation};
 use crate::demangle::demangle;
 use crate::disassemble::{Instruction, Style, instructions};
 use crate::elf::Elf;
-use crate::file::Bytes;
-use crate::image::Image;
+use crate::elf::file::Bytes;
+use crate::elf::image::Image;
+use crate::elf::symbols::{self, Symbol};
 use crate::locate::{Search, WantedBinary};
 use crate::symbolize::{Frame, ModuleName, Symbolizer};
-use crate::symbols::{self, Symbol};
 use crate::{Error, ErrorKind, Result, elf};
 
 /// A function with the cost of each of its instructions.

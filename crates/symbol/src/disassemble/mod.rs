@@ -16,8 +16,9 @@ use rustc_hash::FxHashMap;
 
 use crate::demangle::demangle;
 use crate::elf::Elf;
-use crate::image::Image;
-use crate::{Error, ErrorKind, Result, elf, symbols};
+use crate::elf::image::Image;
+use crate::elf::{self, symbols};
+use crate::{Error, ErrorKind, Result};
 
 pub use annotate::{AnnotatedCode, AnnotatedInstruction, annotate};
 pub use x86_64::Syntax;

@@ -4,7 +4,7 @@ use gimli::{AttributeSpecification, AttributeValue, EntriesRaw, Range, UnitRef};
 
 use crate::Result;
 use crate::dwarf::Slice;
-use crate::limits::Patience;
+use crate::elf::patience::Patience;
 
 type Value<'d> = AttributeValue<Slice<'d>>;
 

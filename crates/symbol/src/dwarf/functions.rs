@@ -8,8 +8,9 @@ use crate::dwarf::origin::{Described, Origins};
 use crate::dwarf::split::{self, Package};
 use crate::dwarf::units::{UnitIndex, UnitNumber, is_discarded};
 use crate::dwarf::{DEEPEST_INLINING, Dwarf, DwarfFrame, Lookup, Slice, Unit};
-use crate::image::Image;
-use crate::limits::Patience;
+use crate::elf::image::Image;
+use crate::elf::patience::Patience;
+use crate::frame::Frame;
 use crate::names::NameTable;
 use crate::{Error, ErrorKind, Result};
 
@@ -52,7 +53,7 @@ impl<'l, 'd> UnitVisit<'l, 'd> {
             let lines = find_places(program, &self.search.addresses, &mut places, self.lookup.patience);
             outcome = outcome.and(lines);
         }
-        let mut files = FileNames::new(unit.unit_ref(dwarf));
+        let mut files = FileNames::new(unit.unit_ref(dwarf), self.lookup.patience);
         for ((found, place), frames) in self.search.found.iter().zip(places).zip(&mut self.frames) {
             *frames = found.frames(place, &mut files, names);
         }
@@ -112,6 +113,9 @@ struct InlinedCall {
     function: Described,
     from: Option<SourcePlace>,
 }
+
+/// What a call takes until its address is answered: a few bytes of a file may be a call at every address.
+const CALL_SIZE: usize = size_of::<InlinedCall>() + size_of::<DwarfFrame>() + size_of::<Frame>();
 
 struct AddressSearch<'l> {
     addresses: Vec<u64>,
@@ -206,7 +210,7 @@ impl<'l> AddressSearch<'l> {
         if self.inside.is_empty() {
             return Ok(());
         }
-        let function = origins.describe(unit, attributes, names);
+        let function = origins.describe(unit, attributes, names)?;
         let scope = self.open_scope(depth);
         for &row in &self.inside {
             self.found[row].function = Some(function.clone());
@@ -235,7 +239,8 @@ impl<'l> AddressSearch<'l> {
         if self.inside.is_empty() {
             return Ok(false);
         }
-        let function = origins.describe(unit, attributes, names);
+        self.patience.allocate((self.inside.len() * CALL_SIZE) as u64)?;
+        let function = origins.describe(unit, attributes, names)?;
         let from = attributes.call_file.map(|file| SourcePlace {
             file,
             line: attributes.call_line,

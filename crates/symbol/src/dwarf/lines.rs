@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use crate::Result;
 use crate::dwarf::Slice;
 use crate::dwarf::units::is_discarded;
-use crate::limits::Patience;
+use crate::elf::patience::Patience;
 use crate::names::NameTable;
 
 /// A place in the source, with the unit's number of the file.
@@ -66,23 +66,28 @@ pub(super) fn find_places(
     Ok(())
 }
 
+/// The steps that reading a path counts as: its parts may be long.
+const PATH_COST: usize = 1 << 12;
+
 /// The files of one unit, whose paths are built on demand.
 pub(super) struct FileNames<'f, 'd> {
     unit: UnitRef<'f, Slice<'d>>,
     known: FxHashMap<u64, Arc<str>>,
+    patience: &'f Patience,
 }
 
 impl<'f, 'd> FileNames<'f, 'd> {
-    pub(super) fn new(unit: UnitRef<'f, Slice<'d>>) -> Self {
-        Self { unit, known: FxHashMap::default() }
+    pub(super) fn new(unit: UnitRef<'f, Slice<'d>>, patience: &'f Patience) -> Self {
+        Self { unit, known: FxHashMap::default(), patience }
     }
 
-    /// Returns the path of the file with this number; empty if there is none.
+    /// Returns the path of the file with this number; empty if there is none, or no time to read it.
     pub(super) fn path(&mut self, file: u64, names: &mut NameTable) -> Arc<str> {
         if let Some(known) = self.known.get(&file) {
             return known.clone();
         }
-        let path = self.render(file).unwrap_or_default();
+        let is_in_time = self.patience.spend(PATH_COST).is_ok();
+        let path = is_in_time.then(|| self.render(file)).flatten().unwrap_or_default();
         let path = names.string(&path);
         self.known.insert(file, path.clone());
         path

@@ -15,19 +15,17 @@ mod units;
 
 use std::sync::Arc;
 
-use gimli::RunTimeEndian;
-
 use crate::elf::Elf;
-use crate::image::Image;
-use crate::limits::Patience;
+use crate::elf::image::Image;
+use crate::elf::patience::Patience;
+use crate::elf::section::Section;
 use crate::names::{FunctionNames, NameTable};
-use crate::section::Section;
 use crate::{Result, elf};
 
 pub(crate) use split::{NoSplitFiles, SplitFiles, SplitRequest};
 pub(crate) use units::UnitIndex;
 
-pub(crate) use crate::section::Slice;
+pub(crate) use crate::elf::section::Slice;
 pub(crate) type Dwarf<'d> = gimli::Dwarf<Slice<'d>>;
 type Unit<'d> = gimli::Unit<Slice<'d>>;
 type Sections<'d> = gimli::DwarfSections<Section<'d>>;
@@ -52,7 +50,7 @@ pub(crate) struct DwarfFrame {
 pub(crate) struct DebugSections<'d> {
     sections: Sections<'d>,
     supplement: Option<Sections<'d>>,
-    endian: RunTimeEndian,
+    endian: elf::Endian,
 }
 
 impl<'d> DebugSections<'d> {

@@ -3,15 +3,19 @@
 use gimli::{AttributeValue, DebugInfoOffset, Reader, UnitOffset, UnitRef};
 use rustc_hash::FxHashMap;
 
+use crate::Result;
 use crate::dwarf::attributes::Attributes;
 use crate::dwarf::units::{UnitIndex, UnitNumber, section_offset};
 use crate::dwarf::{Dwarf, Slice, Unit};
-use crate::limits::Patience;
+use crate::elf::patience::Patience;
 use crate::names::{FunctionNames, NameTable};
 
 /// An inlined function refers to its abstract instance, which refers to its declaration. Longer chains are cycles or
 /// worse.
 const LONGEST_WALK: usize = 8;
+
+/// The steps that reading a name counts as: it may be long, and far from the entry.
+const NAME_COST: usize = 1 << 12;
 
 /// The most units that are kept open because others refer to them.
 const MOST_OPEN: usize = 64;
@@ -122,7 +126,7 @@ impl<'o, 'd> Origins<'o, 'd> {
         unit: UnitRef<'_, Slice<'d>>,
         attributes: &Attributes<'d>,
         names: &mut NameTable,
-    ) -> Described {
+    ) -> Result<Described> {
         let says_nothing_itself = attributes.linkage_name.is_none() && attributes.name.is_none();
         let key = match &attributes.origin {
             Some(AttributeValue::UnitRef(offset)) => Some((Space::Main, section_offset(unit.unit, *offset))),
@@ -132,13 +136,14 @@ impl<'o, 'd> Origins<'o, 'd> {
         };
         let key = key.filter(|_| says_nothing_itself);
         if let Some(known) = key.and_then(|key| self.described.get(&key)) {
-            return known.clone();
+            return Ok(known.clone());
         }
+        self.patience.spend(NAME_COST)?;
         let described = self.collect(unit, attributes).finish(names);
         if let Some(key) = key {
             self.described.insert(key, described.clone());
         }
-        described
+        Ok(described)
     }
 
     fn collect(&mut self, unit: UnitRef<'_, Slice<'d>>, attributes: &Attributes<'d>) -> Collected<'d> {

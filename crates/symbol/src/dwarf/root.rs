@@ -9,7 +9,7 @@ use gimli::{Abbreviations, DebugAbbrev, DebugAbbrevOffset, Reader, UnitHeader, U
 use crate::Result;
 use crate::dwarf::Slice;
 use crate::dwarf::attributes::Attributes;
-use crate::limits::Patience;
+use crate::elf::patience::Patience;
 
 /// Reads the first entries of units, one after the other.
 #[derive(Default)]

@@ -2,14 +2,14 @@
 
 use std::borrow::Cow;
 
-use gimli::{DwarfPackageSections, Reader, RunTimeEndian};
+use gimli::{DwarfPackageSections, Reader};
 
 use crate::dwarf::units::UnitIndex;
 use crate::dwarf::{Dwarf, Sections, Unit, load_section};
-use crate::file::Bytes;
-use crate::image::Image;
-use crate::limits::Patience;
-use crate::section::Section;
+use crate::elf::file::Bytes;
+use crate::elf::image::Image;
+use crate::elf::patience::Patience;
+use crate::elf::section::Section;
 use crate::{Error, ErrorKind, Result, elf};
 
 /// A `.dwo` file that a unit refers to.
@@ -55,7 +55,7 @@ pub(super) fn request(dwarf: &Dwarf<'_>, unit: &Unit<'_>) -> Option<SplitRequest
 pub(super) struct Package<'p> {
     sections: DwarfPackageSections<Section<'p>>,
     nothing: Section<'p>,
-    endian: RunTimeEndian,
+    endian: elf::Endian,
 }
 
 impl<'p> Package<'p> {
@@ -82,7 +82,7 @@ impl<'p> Package<'p> {
 pub(super) fn load_object<'p>(
     image: &'p Image<'p>,
     patience: &'p Patience,
-) -> Result<(Sections<'p>, RunTimeEndian)> {
+) -> Result<(Sections<'p>, elf::Endian)> {
     let file = elf::parse(image)?;
     let sections = Sections::load(|id| match id.dwo_name() {
         Some(name) => load_section(&file, id, name, patience),
@@ -100,5 +100,5 @@ pub(super) fn find_unit<'x>(dwo: &Dwarf<'x>, index: &UnitIndex, skeleton: &Unit<
             return Ok(unit);
         }
     }
-    Err(Error::new(ErrorKind::Corrupt, "the split debug file is of another build"))
+    Err(Error::new(ErrorKind::Corrupt, "the split debug file belongs to another build"))
 }

@@ -7,7 +7,7 @@ use gimli::{DebugAbbrevOffset, DebugInfoOffset, Reader, UnitOffset, UnitSectionO
 use crate::Result;
 use crate::dwarf::root::Roots;
 use crate::dwarf::{Dwarf, Slice, Unit};
-use crate::limits::Patience;
+use crate::elf::patience::Patience;
 
 /// The most units in which an address is looked up. Honest files need one, rarely two.
 const UNITS_AN_ADDRESS: u8 = 16;
@@ -97,7 +97,7 @@ impl UnitIndex {
                     Ok(Some(entry)) => {
                         let begin = entry.address();
                         let end = begin.saturating_add(entry.length());
-                        self.add(gimli::Range { begin, end }, UnitNumber(unit as u32));
+                        self.add(gimli::Range { begin, end }, UnitNumber(unit as u32), patience)?;
                         // Even if the linker has dropped all the code of the unit, as with most units of std.
                         covered[unit] = true;
                     }
@@ -129,10 +129,7 @@ impl UnitIndex {
         {
             return self.add_sequences(program, number, patience);
         }
-        root.for_each_range(unit.unit_ref(dwarf), patience, |range| {
-            self.add(range, number);
-            Ok(())
-        })
+        root.for_each_range(unit.unit_ref(dwarf), patience, |range| self.add(range, number, patience))
     }
 
     fn add_sequences(
@@ -147,14 +144,15 @@ impl UnitIndex {
             patience.spend(1)?;
             let first = *begin.get_or_insert(row.address());
             if row.end_sequence() {
-                self.add(gimli::Range { begin: first, end: row.address() }, unit);
+                self.add(gimli::Range { begin: first, end: row.address() }, unit, patience)?;
                 begin = None;
             }
         }
         Ok(())
     }
 
-    fn add(&mut self, range: gimli::Range, unit: UnitNumber) {
+    /// Adds a range. Any number of units may share one list of ranges, so each counts as memory.
+    fn add(&mut self, range: gimli::Range, unit: UnitNumber, patience: &Patience) -> Result<()> {
         let is_real = range.begin < range.end && !is_discarded(range.begin);
         match self.ranges.last_mut() {
             _ if !is_real => {}
@@ -165,8 +163,12 @@ impl UnitIndex {
             {
                 last.end = range.end;
             }
-            _ => self.ranges.push(UnitRange { begin: range.begin, end: range.end, unit }),
+            _ => {
+                patience.allocate(size_of::<UnitRange>() as u64)?;
+                self.ranges.push(UnitRange { begin: range.begin, end: range.end, unit });
+            }
         }
+        Ok(())
     }
 
     /// Returns which of the sorted `addresses` (as positions) each unit may contain, units in file order.
@@ -199,7 +201,6 @@ impl UnitIndex {
         (0..self.starts.len() as u32).map(UnitNumber)
     }
 
-    /// Parses the unit with this number.
     pub(crate) fn unit<'d>(&self, dwarf: &Dwarf<'d>, number: UnitNumber) -> gimli::Result<Unit<'d>> {
         let start = DebugInfoOffset(self.starts[number.0 as usize]);
         let header = dwarf.unit_header(start)?;
@@ -244,4 +245,22 @@ pub(super) fn is_discarded(begin: u64) -> bool {
 pub(super) fn section_offset(unit: &Unit<'_>, offset: UnitOffset<usize>) -> usize {
     let UnitSectionOffset(start) = unit.header.offset();
     start + offset.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::Limits;
+
+    #[test]
+    fn ranges_take_no_more_memory_than_allowed() {
+        let limits = Limits { memory: 10 * size_of::<UnitRange>() as u64, ..Limits::SERVICE };
+        let (mut index, patience) = (UnitIndex::default(), Patience::new(limits));
+        let mut add = |number: u64| {
+            let begin = 0x1000 * (number + 1);
+            index.add(gimli::Range { begin, end: begin + 1 }, UnitNumber(0), &patience).is_ok()
+        };
+        assert_eq!((0..1000).filter(|&number| add(number)).count(), 10);
+        assert_eq!(index.ranges.len(), 10);
+    }
 }

@@ -19,7 +19,7 @@ pub(super) fn owners(profile: &Profile) -> Vec<Owner> {
 
 fn owner(profile: &Profile, index: usize, mapping: &Mapping) -> Owner {
     let path = profile.string(mapping.filename);
-    let file = path.rsplit('/').next().unwrap_or(path);
+    let file = path.rsplit(['/', '\\']).next().unwrap_or(path);
     if is_kernel(path, file) {
         return Owner::Kernel;
     }
@@ -32,12 +32,28 @@ fn owner(profile: &Profile, index: usize, mapping: &Mapping) -> Owner {
     if INTERPRETERS.iter().any(|name| is_interpreter(file, name)) {
         return Owner::Runtime(Package { name: file.to_owned(), version: String::new() });
     }
+    if is_of_another_system(path, file) {
+        return Owner::System(file.to_owned());
+    }
     let is_library = file.contains(".so") || file.contains(".dylib") || file.contains(".dll");
     match is_library && index > 0 && SYSTEM.iter().any(|folder| path.starts_with(folder)) {
         true => Owner::System(file.to_owned()),
         // The program itself, a library next to it, or code generated at run time.
         false => Owner::Yours,
     }
+}
+
+/// Returns whether a file belongs to macOS or Windows.
+fn is_of_another_system(path: &str, file: &str) -> bool {
+    const WINDOWS: &str = ":\\windows\\";
+    /// The report of macOS's `sample` names files without their folders.
+    const MAC: &[&str] = &["dyld", "libdyld.dylib", "libdispatch.dylib", "libobjc.A.dylib", "libc++.1.dylib"];
+    let after_drive = path.get(1..1 + WINDOWS.len());
+    path.starts_with("/System/")
+        || path.starts_with("/usr/lib/system/")
+        || file.starts_with("libsystem_")
+        || MAC.contains(&file)
+        || after_drive.is_some_and(|start| start.eq_ignore_ascii_case(WINDOWS))
 }
 
 fn is_kernel(path: &str, file: &str) -> bool {

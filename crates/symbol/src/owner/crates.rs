@@ -50,6 +50,16 @@ const RUNTIMES: &[&str] = &[
 /// Functions with C names that the compiler or std puts into a Rust program.
 const STD_NAMES: &[&str] = &["__rust_", "rust_begin_unwind", "rust_eh_personality", "_Unwind_"];
 
+/// Where flamelet stands in for functions of the C library. It is never what you look for, also not where flamelet is built
+/// from a folder of the workspace.
+const STAND_INS: &[&str] = &[
+    "/capture/src/wait/locks/forward.rs",
+    "/capture/src/wait/locks/hook.rs",
+    "/capture/src/wait/locks/join.rs",
+    "/flamelet/src/locks.rs",
+    "/flamelet/src/threads.rs",
+];
+
 /// The owners of crates, derived from the paths of some of their functions.
 pub(super) struct CrateOwners {
     by_crate: FxHashMap<String, Owner>,
@@ -109,6 +119,9 @@ impl CrateOwners {
             return Owner::Std;
         }
         let in_workspace = function.by_path == Some(PathOwner::Workspace);
+        if in_workspace && STAND_INS.iter().any(|file| function.file.ends_with(file)) {
+            return of_package(Package { name: "flamelet".to_owned(), version: String::new() });
+        }
         let folder = folder_of(function.file).filter(|_| in_workspace);
         if let Some(owner) = folder.and_then(|folder| self.others.get(folder)) {
             return owner.clone();
@@ -185,8 +198,11 @@ fn is_std(krate: &str) -> bool {
     STD.contains(&krate)
 }
 
-/// Returns whether this is a method of the JDK: `java.util.HashMap.get`, or with slashes.
+/// Returns whether this is a method of the JDK: `java.util.HashMap.get`, with slashes, or with the types of what it
+/// returns and takes: `int java.lang.String.indexOf(int)`.
 fn is_java_std(name: &str) -> bool {
+    let before_types = name.split('(').next().unwrap_or_default();
+    let name = before_types.rsplit(' ').next().unwrap_or_default();
     let package = name.split(['.', '/']).next().unwrap_or_default();
     name.len() > package.len() + 1 && ["java", "javax", "jdk", "sun"].contains(&package)
 }

@@ -7,6 +7,7 @@
 
 mod binary;
 mod crates;
+mod generated;
 mod lock;
 mod path;
 
@@ -175,7 +176,8 @@ fn evidence<'p>(profile: &'p Profile, mappings: &[Owner]) -> Vec<Evidence<'p>> {
     let places = first_mappings(profile);
     let functions = profile.functions().iter().zip(places);
     let functions = functions.map(|(function, mapping)| {
-        let (name, file) = (profile.string(function.name), profile.string(function.filename));
+        let (name, known) = (profile.string(function.name), profile.string(function.filename));
+        let file = if known.is_empty() { generated::source_file(name).unwrap_or_default() } else { known };
         let symbol = profile.string(function.system_name);
         let krate = crate_of_symbol(symbol, name).or_else(|| crate_name(name));
         let is_rust = match symbol {
@@ -192,6 +194,7 @@ fn evidence<'p>(profile: &'p Profile, mappings: &[Owner]) -> Vec<Evidence<'p>> {
                 // The allocator's entry points, which a macro puts into the program.
                 name if name.starts_with("__rustc::") || name.starts_with("__rust_") => Some(PathOwner::Std),
                 "main" if is_rust_program && file.is_empty() => Some(PathOwner::Std),
+                name if file.is_empty() && generated::is_of_runtime(name) => Some(PathOwner::Std),
                 _ => path::owner(file).filter(|_| !is_label(file)),
             },
             mapping: mapping.map_or(Owner::Unknown, |mapping| mappings[mapping.index()].clone()),

@@ -26,9 +26,16 @@ const STD: &[&str] = &[
     "/go/src/runtime/",
     "/libexec/src/runtime/",
     "/usr/include/",
+    "/usr/local/include/",
     "/usr/lib/gcc/",
     "node:",
+    "<frozen ",
 ];
+
+/// Folders of headers for all users. Libraries have folders in them, and so do the systems' own headers.
+const HEADERS: &[&str] = &["/usr/include/", "/usr/local/include/"];
+const SYSTEM_HEADERS: &[&str] =
+    &["c++", "bits", "sys", "gnu", "linux", "asm", "asm-generic", "net", "netinet", "arpa", "rpc"];
 
 /// Returns the owner of `file`; `None` if there is no path.
 pub(super) fn owner(file: &str) -> Option<PathOwner> {
@@ -38,6 +45,9 @@ pub(super) fn owner(file: &str) -> Option<PathOwner> {
     }
     let is_in =
         |folder: &&str| file.starts_with(*folder) || folder.starts_with('/') && file.contains(*folder);
+    if let Some(library) = header_package(&file) {
+        return Some(PathOwner::Package(library));
+    }
     if STD.iter().any(is_in) {
         return Some(PathOwner::Std);
     }
@@ -107,6 +117,15 @@ fn go_module(file: &str) -> Option<Package> {
     let parts: Vec<&str> = inside.split('/').collect();
     let length = if first_part(inside) == "github.com" { 3 } else { 2 };
     (parts.len() > length).then(|| Package { name: parts[..length].join("/"), version: String::new() })
+}
+
+/// Returns the library of a C or C++ header: `/usr/include/boost/asio/io_context.hpp`.
+fn header_package(file: &str) -> Option<Package> {
+    let inside = HEADERS.iter().find_map(|folder| Some(file.split_once(*folder)?.1))?;
+    let (first, rest) = inside.split_once('/')?;
+    // Debian has headers that depend on the machine below its name: `x86_64-linux-gnu`.
+    let folder = if first.contains("-linux-") { rest.split_once('/')?.0 } else { first };
+    (!SYSTEM_HEADERS.contains(&folder)).then(|| package(folder, ""))
 }
 
 /// Returns a Python or Node package.

@@ -55,6 +55,7 @@ fn a_rust_service() {
             ("[kernel.kallsyms]", "do_syscall_64", "", "kernel"),
             ("[vdso]", "__vdso_clock_gettime", "", "system [vdso]"),
             (SHOP, "__rust_alloc", "", "std"),
+            (SHOP, "syscall", "/home/me/flamelet/crates/flamelet/src/locks.rs", "dependency flamelet"),
             (SHOP, "main", "", "std"),
             (SHOP, "_start", "", "std"),
             (SHOP, "__rustc::__rust_alloc", "/home/me/shop/src/main.rs", "std"),
@@ -102,6 +103,11 @@ fn programs_in_other_languages() {
             ("/usr/lib/postgresql/17/bin/postgres", "ExecScan", "", "yours"),
             ("/usr/lib/postgresql/17/bin/postgres", "boost::asio::run", "", "yours"),
             (LIBC, "malloc", "", "system libc.so.6"),
+            ("/System/Library/Frameworks/CoreFoundation", "CFRelease", "", "system CoreFoundation"),
+            ("libsystem_pthread.dylib", "thread_start", "", "system libsystem_pthread.dylib"),
+            ("dyld", "start", "", "system dyld"),
+            (r"C:\Windows\System32\ntdll.dll", "NtWaitForSingleObject", "", "system ntdll.dll"),
+            (r"C:\shop\shop.exe", "total", "", "yours"),
             ("/srv/shop", "std::vector<int>::push_back", "/usr/include/c++/12/bits/stl_vector.h", "std"),
             ("/srv/goshop", "runtime.mallocgc", "/usr/local/go/src/runtime/malloc.go", "std"),
             ("/srv/goshop", "main.handle", "/home/me/goshop/main.go", "yours"),
@@ -109,6 +115,39 @@ fn programs_in_other_languages() {
             ("", "shop.Cart.total", "Cart.java", "yours"),
             ("/usr/bin/python3.12", "_PyEval_EvalFrameDefault", "", "runtime python3.12"),
             ("/tmp/perf-12.map", "py::handler:/home/me/app.py", "/home/me/app.py", "yours"),
+            ("/srv/shop", "Script::run", "", "yours"),
+            ("/srv/shop", "boost::asio::run", "/usr/include/boost/asio/io_context.hpp", "dependency boost"),
+            ("/srv/shop", "fmt::format", "/usr/local/include/fmt/core.h", "dependency fmt"),
+            (
+                "/srv/shop",
+                "QString::append",
+                "/usr/include/x86_64-linux-gnu/qt6/QtCore/qstring.h",
+                "dependency qt6",
+            ),
+            ("/srv/shop", "std::swap", "/usr/include/x86_64-linux-gnu/c++/12/bits/move.h", "std"),
+            ("/srv/shop", "atoi", "/usr/include/stdlib.h", "std"),
+        ],
+        |_, _| false,
+    );
+}
+
+#[test]
+fn generated_code_is_known_by_its_name() {
+    let express = "LazyCompile:*next /srv/shop/node_modules/express/lib/router/index.js:177:16";
+    check(
+        &[
+            ("[anon]", "py::handler:/home/me/app.py", "", "yours"),
+            ("[anon]", "py::<lambda>:<string>", "", "yours"),
+            ("[anon]", "py::loads:/usr/lib/python3.12/json/__init__.py", "", "std"),
+            ("[anon]", "py::_find_and_load:<frozen importlib._bootstrap>", "", "std"),
+            ("[anon]", "py::get:/usr/lib/python3/dist-packages/requests/api.py", "", "dependency requests"),
+            ("[anon]", "JS:*handle /home/me/app.js:12:3", "", "yours"),
+            ("[anon]", "JS:~ file:///home/me/app.mjs:1:1", "", "yours"),
+            ("[anon]", express, "", "dependency express"),
+            ("[anon]", "JS:~wrapSafe node:internal/modules/cjs/loader:1281:20", "", "std"),
+            ("[anon]", "Builtin:LoadIC", "", "std"),
+            ("[anon]", "int java.lang.String.indexOf(int)", "", "std"),
+            ("[anon]", "double shop.Cart.total(java.util.List)", "", "yours"),
         ],
         |_, _| false,
     );

@@ -7,12 +7,13 @@ use gimli::Reader;
 use crate::demangle::Demangle;
 use crate::dwarf::{DebugSections, DwarfFrame, Lookup, NoSplitFiles, SplitFiles, UnitIndex};
 use crate::elf::Elf;
+use crate::elf::image::Image;
+use crate::elf::patience::Patience;
+use crate::elf::symbols::{self, Symbol};
 use crate::frame::Frame;
 use crate::go::GoSections;
-use crate::image::Image;
-use crate::limits::{Limits, Patience};
+use crate::limits::Limits;
 use crate::names::{FunctionNames, NameTable};
-use crate::symbols::{self, Symbol};
 use crate::{Result, elf};
 
 /// The result of [`frames_in_elf`].
@@ -73,6 +74,7 @@ impl SymbolParts<'_, '_> {
         limits: Limits,
     ) -> Resolved {
         let patience = Patience::new(limits);
+        names.make_room(limits.memory);
         let mut warnings = Vec::new();
         let mut described = vec![Vec::new(); addresses.len()];
         if self.with_debug_info.is_some() {
@@ -87,6 +89,9 @@ impl SymbolParts<'_, '_> {
         let symbols = self.find_symbols(addresses, &described, &patience, &mut warnings);
         let rows = described.into_iter().zip(symbols);
         let frames = rows.map(|(frames, symbol)| join(frames, symbol, names)).collect();
+        if names.take_full() {
+            warnings.push(format!("its names take more than the allowed {} bytes", patience.memory_limit()));
+        }
         warnings.sort();
         warnings.dedup();
         Resolved { frames, warnings }
@@ -167,7 +172,8 @@ fn needs_symbol(frames: &[DwarfFrame]) -> bool {
 
 /// Returns the frames of the debug information, the last of them named by the symbol if that has the better name.
 fn join(frames: Vec<DwarfFrame>, symbol: Option<Symbol<'_>>, names: &mut NameTable) -> Arc<[Frame]> {
-    let symbol = symbol.map(|symbol| names.function(symbol.name));
+    let has_name = |function: &FunctionNames| !function.name.is_empty();
+    let symbol = symbol.map(|symbol| names.function(symbol.name)).filter(has_name);
     if frames.is_empty() {
         return symbol
             .map(|symbol| Frame {
@@ -187,7 +193,8 @@ fn join(frames: Vec<DwarfFrame>, symbol: Option<Symbol<'_>>, names: &mut NameTab
         let better = symbol.clone().filter(|symbol| {
             row == last && (own.is_none() || frame.has_short_name && symbol.name != symbol.system_name)
         });
-        let function = better.or(own).or_else(|| named_after_file(&frame.file, names))?;
+        let known = better.or(own).filter(has_name);
+        let function = known.or_else(|| named_after_file(&frame.file, names)).filter(has_name)?;
         Some(Frame {
             name: function.name,
             system_name: function.system_name,

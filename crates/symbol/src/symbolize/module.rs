@@ -7,10 +7,10 @@ use rustc_hash::FxHashMap;
 
 use crate::address::{MappedAt, Translation};
 use crate::dwarf::{SplitFiles, SplitRequest, UnitIndex};
+use crate::elf::file::Bytes;
+use crate::elf::image::Image;
 use crate::elf::{self, Elf, Segment};
-use crate::file::Bytes;
 use crate::frame::Frame;
-use crate::image::Image;
 use crate::limits::Limits;
 use crate::locate::{Located, Search, WantedBinary};
 use crate::names::NameTable;
@@ -86,6 +86,8 @@ impl KnownModule {
             self.open_kernel(name, options)
         } else if name.path == "[vdso]" {
             self.open_vdso(name)
+        } else if is_no_file(&name.path) {
+            SymbolSource::Missing
         } else {
             self.open_files(name, options)
         }
@@ -330,4 +332,9 @@ impl SplitFiles for Files {
             self.open(&whole).or_else(|| self.open(&folder.join(name)))
         })
     }
+}
+
+/// Returns whether a mapping of this name is memory without a file: `//anon`, as perf calls it, or `[heap]`.
+fn is_no_file(path: &str) -> bool {
+    path == "//anon" || path.starts_with('[') && path.ends_with(']')
 }

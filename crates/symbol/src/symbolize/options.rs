@@ -11,6 +11,9 @@ pub struct SymbolizeOptions {
     pub search: Search,
     /// What one file may cost, and how much the [`Symbolizer`](super::Symbolizer) may remember.
     pub limits: Limits,
+    /// What all files of a profile may cost together. No further file is opened when it is used up; the last one may exceed
+    /// it by its own limits. Without it, a profile may name any number of files.
+    pub together: Option<Limits>,
     /// Whether to demangle names.
     pub demangle: Demangle,
     /// Symbolize locations again that already have lines.

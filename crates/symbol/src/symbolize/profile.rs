@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use flamelet_profile::{LocationId, Mapping, MappingId, MappingSymbols, NamedLine, Profile};
 use rustc_hash::FxHashMap;
@@ -76,7 +77,17 @@ impl Symbolizer {
     pub fn symbolize_profile(&mut self, profile: &mut Profile) -> SymbolizeSummary {
         let mut summary = SymbolizeSummary::default();
         let mut answers: FxHashMap<LocationId, Arc<[Frame]>> = FxHashMap::default();
+        let (start, before, together) = (Instant::now(), self.answered(), self.options().together);
+        let is_used_up = |symbolizer: &Self| {
+            let answered = symbolizer.answered() - before;
+            together.is_some_and(|most| start.elapsed() >= most.time || answered >= most.memory)
+        };
         for group in groups(profile, self.options()) {
+            if is_used_up(self) {
+                summary.asked += group.addresses.len();
+                summary.mappings.push(left_out(group));
+                continue;
+            }
             let frames = self.frames(&group.name, group.mapped, &group.addresses);
             let report = self.report(&group, &frames);
             if let Some(mapping) = group.mapping {
@@ -110,6 +121,19 @@ impl Symbolizer {
             sources: module.map_or(Vec::new(), |module| module.sources()),
             warnings: module.map_or(Vec::new(), |module| module.warnings.clone()),
         }
+    }
+}
+
+/// Returns the report on a file that was not opened.
+fn left_out(group: MappingGroup) -> MappingSummary {
+    MappingSummary {
+        file: group.name.path,
+        build_id: group.name.build_id,
+        asked: group.addresses.len(),
+        warnings: vec![
+            "not opened: looking up names in the other files took too long or too much memory".into(),
+        ],
+        ..MappingSummary::default()
     }
 }
 

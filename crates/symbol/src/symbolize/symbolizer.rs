@@ -20,12 +20,15 @@ pub struct Symbolizer {
     modules: FxHashMap<ModuleName, KnownModule>,
     /// Counts requests, to find the least recently used module.
     questions: u64,
+    /// The bytes of all answers so far.
+    answered: u64,
 }
 
 impl Symbolizer {
     /// Creates a symbolizer with an empty cache.
     pub fn new(options: SymbolizeOptions) -> Self {
-        Self { names: NameTable::new(options.demangle), options, modules: FxHashMap::default(), questions: 0 }
+        let names = NameTable::new(options.demangle);
+        Self { names, options, modules: FxHashMap::default(), questions: 0, answered: 0 }
     }
 
     /// Returns its options.
@@ -45,9 +48,17 @@ impl Symbolizer {
         let known = self.modules.entry(module.clone()).or_insert_with(|| KnownModule::open(module, options));
         known.keep_up(module, options);
         known.last_question = self.questions;
+        let before = names.memory();
         let frames = known.frames(mapped, addresses, names, options.limits);
+        let count: usize = frames.iter().map(|frames| frames.len()).sum();
+        self.answered += (count * size_of::<Frame>() + names.memory() - before) as u64;
         self.stay_within_limits();
         frames
+    }
+
+    /// Returns how many bytes all answers so far have taken.
+    pub(super) fn answered(&self) -> u64 {
+        self.answered
     }
 
     /// Returns what was found out about a module that was passed to [`Symbolizer::frames`].

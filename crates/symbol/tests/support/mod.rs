@@ -111,6 +111,12 @@ impl Program {
         program
     }
 
+    pub(crate) fn of_c(source: &str, flags: &[&str]) -> Self {
+        let program = Self::new("program.c", source);
+        program.compile("cc", flags);
+        program
+    }
+
     pub(crate) fn cpp(flags: &[&str]) -> Self {
         let program = Self::new("program.cc", CPP_SOURCE);
         program.compile("c++", flags);

@@ -55,7 +55,7 @@ pub(crate) fn step(
             let (cfa, fp, lr) = side_step(rule, registers, memory)?;
             advance(registers, cfa, fp, lr.unwrap_or(registers.lr))
         }
-        Rule::Root | Rule::Unknown | Rule::Plt { .. } => Err(Reason::NoRule),
+        Rule::Root | Rule::Unknown | Rule::Plt { .. } | Rule::OtherStack => Err(Reason::NoRule),
     }
 }
 

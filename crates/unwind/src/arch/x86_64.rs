@@ -79,8 +79,15 @@ fn special_step(
             let (cfa, fp, pc) = side_step(rule, registers, memory)?;
             advance(registers, cfa, fp, pc.ok_or(Reason::NoRule)?)
         }
+        Rule::OtherStack => Ok(other_stack(registers, memory).unwrap_or_default()),
         Rule::Frame { .. } | Rule::Root | Rule::Unknown => Err(Reason::NoRule),
     }
+}
+
+/// Steps to the stack that the frame pointer is of, which may be anywhere.
+fn other_stack(registers: &Registers, memory: &mut impl Memory) -> Option<Registers> {
+    let (fp, pc) = (memory.read(registers.fp)?, memory.read(registers.fp.checked_add(8)?)?);
+    Some(Registers { pc, sp: registers.fp.checked_add(16)?, fp, lr: 0 })
 }
 
 #[inline(always)]
@@ -105,7 +112,7 @@ pub(crate) fn guess(
         && let Some(pc) = memory.read(registers.sp)
         && is_code(pc)
     {
-        return Some(Registers { pc, sp: registers.sp + 8, ..*registers });
+        return Some(Registers { pc, sp: registers.sp.wrapping_add(8), ..*registers });
     }
     if registers.fp < registers.sp || !registers.fp.is_multiple_of(8) {
         return None;
@@ -188,6 +195,13 @@ mod tests {
         let expression = [0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22];
         assert_eq!(plt_threshold(&expression), Some(11));
         assert_eq!(plt_threshold(&expression[1..]), None);
+    }
+
+    #[test]
+    fn a_stack_at_the_very_end_of_memory_is_survived() {
+        let registers = Registers { sp: u64::MAX - 7, ..Registers::default() };
+        let caller = guess(true, &registers, &mut |_: u64| Some(7), |_| true);
+        assert_eq!(caller.map(|caller| (caller.pc, caller.sp)), Some((7, 0)));
     }
 
     #[test]

@@ -1,17 +1,19 @@
 //! A lock that the child of a fork never finds held.
 
-use super::this_process;
+use super::mark::process;
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A value that one thread at a time has, for rare and short work. It knows the process of its holder: in the child
 /// of a fork, where the holder's thread does not exist, it is free. (Waiting for a `Mutex` there would never end.)
 /// Waiting enters the kernel only to let other threads run; nothing allocates.
+///
+/// Before any part watches forks, it knows a process by its number alone.
 #[derive(Debug)]
 pub struct Lock<T> {
     /// The holder's process; 0 for none.
-    holder: AtomicI32,
+    holder: AtomicU64,
     value: UnsafeCell<T>,
 }
 
@@ -26,7 +28,7 @@ pub struct Guard<'a, T>(&'a Lock<T>);
 impl<T> Lock<T> {
     /// Makes a lock that no thread holds.
     pub const fn new(value: T) -> Self {
-        Self { holder: AtomicI32::new(0), value: UnsafeCell::new(value) }
+        Self { holder: AtomicU64::new(0), value: UnsafeCell::new(value) }
     }
 
     /// Waits until no other thread holds it.
@@ -41,7 +43,7 @@ impl<T> Lock<T> {
 
     /// Takes it unless a thread of this process holds it.
     pub fn try_lock(&self) -> Option<Guard<'_, T>> {
-        let this = this_process();
+        let this = process();
         let holder = self.holder.load(Ordering::Relaxed);
         if holder == this {
             return None;
@@ -50,7 +52,7 @@ impl<T> Lock<T> {
         Some(Guard(self))
     }
 
-    /// In the child of a fork: frees the lock, even if the child has the parent's number in a namespace of its own.
+    /// In the child of a fork: frees the lock.
     /// Returns whether it was held, so that the value may be half changed. Async-signal-safe.
     pub fn reset_in_child(&self) -> bool {
         self.holder.swap(0, Ordering::Relaxed) != 0
@@ -81,6 +83,7 @@ impl<T> Drop for Guard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::mark::tests::holds_in_children_with_the_same_number;
     use super::*;
     use flamelet_test_support::holds_in_child;
 
@@ -104,6 +107,7 @@ mod tests {
         let guard = lock.lock();
         assert!(holds_in_child(|| lock.try_lock().is_some_and(|value| *value == 7)));
         assert!(holds_in_child(|| lock.reset_in_child() && !lock.reset_in_child()));
+        assert!(holds_in_children_with_the_same_number(|| lock.try_lock().is_some_and(|value| *value == 7)));
         drop(guard);
         assert!(holds_in_child(|| !lock.reset_in_child()));
     }

@@ -18,14 +18,16 @@
 
 mod held;
 mod lock;
+mod mark;
 mod per_process;
 
 pub use held::HeldThroughFork;
 pub use lock::{Guard, Lock};
+pub use mark::forks;
 pub use per_process::PerProcess;
 
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 /// The parts of the profiler that a fork concerns. Each uses the ones listed before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,8 +72,6 @@ impl Handlers {
 static WATCHING: [AtomicPtr<Handlers>; PARTS] = [const { AtomicPtr::new(ptr::null_mut()) }; PARTS];
 /// Whether the handlers for the child have run since the last fork began.
 static IS_CHILD_DONE: AtomicBool = AtomicBool::new(false);
-/// Counts, from parent to child, the forks that these handlers have seen.
-static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// Calls the handlers of `part` around every fork from now on. Call it before there is anything that a child must not
 /// share; further calls for the same part change nothing.
@@ -86,6 +86,7 @@ fn register() {
     // Threads that arrive first at the same time may all register the functions, which may be called twice. A thread
     // that waited for another one here might wait forever in a child.
     if !IS_REGISTERED.load(Ordering::Acquire) {
+        mark::prepare();
         // SAFETY: registers functions of the right type.
         unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
         IS_REGISTERED.store(true, Ordering::Release);
@@ -108,20 +109,9 @@ unsafe extern "C" fn in_parent() {
 
 unsafe extern "C" fn in_child() {
     if !IS_CHILD_DONE.swap(true, Ordering::Relaxed) {
-        FORKS.fetch_add(1, Ordering::Relaxed);
+        mark::count_fork();
         watching().for_each(|part| (part.in_child)());
     }
-}
-
-/// Returns a number that is different in a child whose fork these handlers have seen. Async-signal-safe.
-pub fn forks() -> u32 {
-    FORKS.load(Ordering::Relaxed)
-}
-
-/// Returns the id of this process. Async-signal-safe.
-fn this_process() -> i32 {
-    // SAFETY: cannot fail.
-    unsafe { libc::getpid() }
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! Values that the child of a fork does not share with its parent.
 
-use super::{forks, register, this_process};
+use super::mark::{forks, has_forks, process};
+use super::register;
 use std::ptr;
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 /// A value that each process makes for itself when it first asks for it, also after a fork. A parent's value is never
-/// freed in a child: threads that do not exist there may have left it half changed. It records whose it is, because
-/// not every child runs the handlers of a fork.
+/// freed in a child: threads that do not exist there may have left it half changed.
 #[derive(Debug)]
 pub struct PerProcess<T> {
     made: AtomicPtr<MadeValue<T>>,
@@ -14,12 +14,13 @@ pub struct PerProcess<T> {
 
 #[derive(Debug)]
 struct MadeValue<T> {
-    /// The process that it belongs to; 0 when it is certainly the parent's.
-    process: AtomicI32,
-    /// How many forks were counted when it became that process' value.
-    forks: AtomicU32,
+    /// The process that it belongs to; [`NOBODY`] when it is certainly the parent's.
+    process: AtomicU64,
     value: T,
 }
+
+/// Of no process, as none has forked so often.
+const NOBODY: u64 = u64::MAX;
 
 impl<T: Send + Sync> PerProcess<T> {
     /// Makes one without a value.
@@ -33,22 +34,19 @@ impl<T: Send + Sync> PerProcess<T> {
         let known = self.made.load(Ordering::Acquire);
         // SAFETY: null, or from a box that `replace` made and that lives as long as `self`.
         match unsafe { known.as_ref() } {
-            Some(made) if made.process.load(Ordering::Relaxed) == this_process() => &made.value,
+            Some(made) if made.is_own() => &made.value,
             _ => self.replace(known, make(!known.is_null())),
         }
     }
 
     /// Returns the same as [`PerProcess::get`] without a system call, for what is read all the time. The child of a
-    /// bare `clone`, which runs no handlers of a fork, shares the parent's value.
+    /// bare `clone`, which runs no handlers of a fork, may share the parent's value.
     pub fn get_quick(&self, make: impl FnOnce(bool) -> T) -> &T {
         let known = self.made.load(Ordering::Acquire);
         // SAFETY: null, or from a box that `replace` made and that lives as long as `self`.
         match unsafe { known.as_ref() } {
-            Some(made) if made.forks.load(Ordering::Relaxed) == forks() => &made.value,
-            _ => {
-                register();
-                self.replace(known, make(!known.is_null()))
-            }
+            Some(made) if has_forks(made.process.load(Ordering::Relaxed), forks()) => &made.value,
+            _ => self.replace(known, make(!known.is_null())),
         }
     }
 
@@ -60,27 +58,25 @@ impl<T: Send + Sync> PerProcess<T> {
 
     /// In the child of a fork: keeps the parent's value as the child's. Async-signal-safe.
     pub fn adopt(&self) {
-        self.set_process(this_process(), forks());
+        self.set_process(process());
     }
 
-    /// In the child of a fork: the parent's value is not the child's, even if they have the same number in namespaces
-    /// of their own. Async-signal-safe.
+    /// In the child of a fork: the parent's value is not the child's. Async-signal-safe.
     pub fn disown(&self) {
-        self.set_process(0, u32::MAX);
+        self.set_process(NOBODY);
     }
 
-    fn set_process(&self, process: i32, forks: u32) {
+    fn set_process(&self, process: u64) {
         // SAFETY: null, or from a box that `replace` made and that lives as long as `self`.
         if let Some(made) = unsafe { self.made.load(Ordering::Acquire).as_ref() } {
             made.process.store(process, Ordering::SeqCst);
-            made.forks.store(forks, Ordering::SeqCst);
         }
     }
 
     #[cold]
     fn replace(&self, known: *mut MadeValue<T>, value: T) -> &T {
-        let (process, forks) = (AtomicI32::new(this_process()), AtomicU32::new(forks()));
-        let new = Box::into_raw(Box::new(MadeValue { process, forks, value }));
+        register();
+        let new = Box::into_raw(Box::new(MadeValue { process: AtomicU64::new(process()), value }));
         match self.made.compare_exchange(known, new, Ordering::AcqRel, Ordering::Acquire) {
             // SAFETY: just made, and from now on it lives as long as `self`.
             Ok(_) => unsafe { &(*new).value },
@@ -93,13 +89,17 @@ impl<T: Send + Sync> PerProcess<T> {
     }
 }
 
+impl<T> MadeValue<T> {
+    fn is_own(&self) -> bool {
+        self.process.load(Ordering::Relaxed) == process()
+    }
+}
+
 impl<T> Drop for PerProcess<T> {
     fn drop(&mut self) {
         let made = *self.made.get_mut();
         // SAFETY: null, or from a box that `replace` made; nothing uses `self` any more.
-        let is_own = unsafe { made.as_ref() }
-            .is_some_and(|made| made.process.load(Ordering::Relaxed) == this_process());
-        if is_own {
+        if unsafe { made.as_ref() }.is_some_and(MadeValue::is_own) {
             // SAFETY: as above.
             drop(unsafe { Box::from_raw(made) });
         }
@@ -114,6 +114,7 @@ impl<T: Send + Sync> Default for PerProcess<T> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::mark::tests::holds_in_children_with_the_same_number;
     use super::*;
     use flamelet_test_support::holds_in_child;
 
@@ -143,6 +144,26 @@ mod tests {
             own == 11 && *NUMBER.get_quick(|_| 9) == 11
         }));
         assert_eq!(*NUMBER.get_quick(|_| 7), 1, "the parent keeps its own");
+    }
+
+    #[test]
+    fn a_child_with_the_number_of_its_parent_does_not_share_its_value() {
+        let dropped = std::sync::atomic::AtomicBool::new(false);
+        struct SetOnDrop<'a>(&'a std::sync::atomic::AtomicBool);
+        impl Drop for SetOnDrop<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Relaxed);
+            }
+        }
+        let of_parent = PerProcess::new();
+        of_parent.get(|_| SetOnDrop(&dropped));
+        assert!(holds_in_children_with_the_same_number(|| {
+            // SAFETY: made above.
+            let is_own = unsafe { &*of_parent.made.load(Ordering::Relaxed) }.is_own();
+            // SAFETY: as its owner would drop it; the child does not use it again.
+            drop(unsafe { ptr::read(&raw const of_parent) });
+            !is_own && !dropped.load(Ordering::Relaxed)
+        }));
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod loader;
 #[allow(unsafe_code, reason = "publishes a pointer to lock-free readers")]
 mod published;
 #[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "reads the stack of the running thread")]
 mod repeat;
 #[allow(unsafe_code, reason = "sets the signal mask of a thread")]
 mod spawn;
@@ -69,6 +70,19 @@ pub fn modules() -> Arc<Modules> {
 pub fn unwind(registers: &Registers, frames: &mut [u64]) -> Unwound {
     let visit = published::ReaderVisit::enter();
     let mut memory = stack::LiveStack::new(registers.sp);
+    crate::walk(visit.modules(), registers, &mut memory, frames)
+}
+
+/// Unwinds the running thread from `registers` to the frame whose registers were `last` ([`Registers::here`]) and which has not
+/// returned. That frame is the last one; the stack then ends as [`Reason::OutOfStack`](crate::Reason::OutOfStack). Where the two are
+/// on different stacks, it may be as [`unwind`] finds it. Async-signal-safe.
+#[cfg(target_os = "linux")]
+#[inline]
+pub fn unwind_to(last: &Registers, registers: &Registers, frames: &mut [u64]) -> Unwound {
+    let visit = published::ReaderVisit::enter();
+    // What leads from that frame to its caller lies above its stack pointer.
+    let end = if registers.sp <= last.sp { last.sp } else { u64::MAX };
+    let mut memory = stack::LiveStack::up_to(end, registers.sp);
     crate::walk(visit.modules(), registers, &mut memory, frames)
 }
 

@@ -14,7 +14,7 @@ use crate::fork::{self, Handlers, Part, PerProcess};
 use crate::module::Modules;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, mpsc};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 static PUBLISHED: Published =
@@ -136,14 +136,20 @@ impl Writers {
             FREE => true,
             STUCK => false,
             _ => {
-                let (answered, answer) = mpsc::channel();
+                // No channel: that is 20 KB of code in each crate that has one.
+                let answer = Arc::new((Mutex::new(false), Condvar::new()));
+                let theirs = answer.clone();
                 let ask = move || {
                     loader::generation();
                     self.loader.store(FREE, Ordering::SeqCst);
-                    let _ = answered.send(());
+                    *theirs.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+                    theirs.1.notify_one();
                 };
-                let asked = spawn("flamelet", None, ask);
-                let is_free = asked.is_ok() && answer.recv_timeout(PATIENCE).is_ok();
+                let is_free = spawn("flamelet", None, ask).is_ok() && {
+                    let answered = answer.0.lock().unwrap_or_else(PoisonError::into_inner);
+                    let waited = answer.1.wait_timeout_while(answered, PATIENCE, |answered| !*answered);
+                    !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+                };
                 if !is_free {
                     let _ = self.loader.compare_exchange(UNKNOWN, STUCK, Ordering::SeqCst, Ordering::SeqCst);
                 }

@@ -11,6 +11,7 @@
 use crate::memory::Memory;
 use std::cell::Cell;
 use std::mem::MaybeUninit;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const PAGE: u64 = 4096;
@@ -33,6 +34,8 @@ pub(super) struct LiveStack {
     low: u64,
     /// … if they begin fewer than this many bytes further on.
     room: u64,
+    /// No word is read that does not end before this address.
+    end: u64,
     window_start: u64,
     window_length: usize,
     /// The first `window_length` bytes were written.
@@ -40,20 +43,42 @@ pub(super) struct LiveStack {
 }
 
 impl LiveStack {
+    /// Reads nothing directly until it is known what can be. (Not a constant, whose window would be copied.)
+    #[inline(always)]
+    fn unknown() -> Self {
+        let window = MaybeUninit::uninit();
+        Self { low: 0, room: 0, end: u64::MAX, window_start: 0, window_length: 0, window }
+    }
+
     #[inline]
     pub(super) fn new(sp: u64) -> Self {
-        let mut stack =
-            Self { low: 0, room: 0, window_start: 0, window_length: 0, window: MaybeUninit::uninit() };
+        Self::up_to(u64::MAX, sp)
+    }
+
+    /// Makes the same that reads only what lies below `end`.
+    #[inline]
+    pub(super) fn up_to(end: u64, sp: u64) -> Self {
+        let mut stack = Self::unknown();
+        stack.end = end;
         if let Some((low, high)) = home_stack(sp) {
             stack.set_home(low, high);
-            fetch_ahead(low, high);
+            fetch_ahead(low, high.min(end));
         }
+        stack
+    }
+
+    /// Makes the same for a thread whose home stack is known to be readable in `home`, which [`known_home`] returned
+    /// on this thread.
+    #[inline]
+    pub(super) fn on_home(sp: u64, home: &Range<u64>) -> Self {
+        let mut stack = Self::unknown();
+        stack.set_home(sp, home.end);
         stack
     }
 
     /// Allows direct reads in `low..high`.
     fn set_home(&mut self, low: u64, high: u64) {
-        if let Some(room) = high.checked_sub(low).and_then(|size| size.checked_sub(7)) {
+        if let Some(room) = high.min(self.end).checked_sub(low).and_then(|size| size.checked_sub(7)) {
             (self.low, self.room) = (low, room);
         }
     }
@@ -61,6 +86,9 @@ impl LiveStack {
     /// Handles anything but a direct read: another part of the home stack, or another stack.
     #[cold]
     fn read_elsewhere(&mut self, address: u64) -> Option<u64> {
+        if self.end - 8 < address {
+            return None;
+        }
         if let Some(word) = self.in_window(address) {
             return Some(word);
         }
@@ -99,13 +127,22 @@ impl Memory for LiveStack {
         if address.wrapping_sub(self.low) >= self.room {
             return None;
         }
-        let word = address as *const Unaligned;
         // SAFETY: the word is on this thread's own stack, between its stack pointer and the stack's top, and
         // `home_stack` checked that those pages can be read, which they can for as long as the thread runs on them.
-        // Volatile, because the stack is not this function's memory: the thread itself is stopped, but other
-        // threads may write to what it lent them. Any word will do then, as long as it is read once.
-        Some(unsafe { word.read_volatile() }.0)
+        Some(unsafe { read_directly(address) })
     }
+}
+
+/// Reads a word of the stack.
+///
+/// # Safety
+/// It must be readable.
+#[inline(always)]
+pub(super) unsafe fn read_directly(address: u64) -> u64 {
+    let word = address as *const Unaligned;
+    // SAFETY: as the caller says. Volatile, because the stack is not this function's memory: the thread itself is
+    // stopped, but other threads may write to what it lent them. Any word will do then, as long as it is read once.
+    unsafe { word.read_volatile() }.0
 }
 
 /// A word at any alignment.
@@ -134,6 +171,13 @@ pub fn fetch<T>(place: *const T) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = place;
+}
+
+/// Returns the part of the home stack that was checked, when `sp` is on it: for a caller that would ask again and again.
+/// It is valid on this thread, from the thread's stack pointer up.
+#[cold]
+pub(super) fn known_home(sp: u64) -> Option<Range<u64>> {
+    home_stack(sp).map(|(sp, top)| sp & !(PAGE - 1)..top)
 }
 
 /// Returns the part of the home stack from `sp` up, when `sp` is on it.
@@ -280,6 +324,20 @@ mod tests {
             && stack.read(address + 4) == Some(0xddee_ff00_1122_3344)
     }
 
+    #[test]
+    fn only_what_lies_below_the_end_is_read() {
+        let words = black_box([1u64, 2, 3]);
+        let [first, second, third] = words.each_ref().map(|word| std::ptr::from_ref(word) as u64);
+        let mut stack = LiveStack::up_to(third, first);
+        assert_eq!([first, second].map(|address| stack.read(address)), [Some(1), Some(2)]);
+        assert_eq!([second + 1, third - 1, third, u64::MAX].map(|address| stack.read(address)), [None; 4]);
+        // On a stack that is read through the kernel, too.
+        let elsewhere: Box<[u64; 3]> = black_box(Box::new(words));
+        let [first, second, third] = elsewhere.each_ref().map(|word| std::ptr::from_ref(word) as u64);
+        let mut stack = LiveStack::up_to(third, first);
+        assert_eq!([first, second, third].map(|address| stack.read(address)), [Some(1), Some(2), None]);
+    }
+
     fn has_home_stack() -> bool {
         let here = black_box(0u64);
         home_stack(&raw const here as u64).is_some()
@@ -300,27 +358,10 @@ mod tests {
         }));
     }
 
-    /// Makes `rt_sigprocmask` fail for this thread.
-    fn deny_the_check() {
-        const RETURN_EPERM: u32 = 0x0005_0000 | libc::EPERM as u32;
-        const ALLOW: u32 = 0x7fff_0000;
-        let rule = |code, jf, k| libc::sock_filter { code, jt: 0, jf, k };
-        let check = libc::SYS_rt_sigprocmask as u32;
-        let mut rules =
-            [rule(0x20, 0, 0), rule(0x15, 1, check), rule(0x06, 0, RETURN_EPERM), rule(0x06, 0, ALLOW)];
-        let program = libc::sock_fprog { len: rules.len() as u16, filter: rules.as_mut_ptr() };
-        // SAFETY: the program outlives the calls.
-        unsafe {
-            assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-            let result = libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program);
-            assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
-        }
-    }
-
     #[test]
     fn where_pages_cannot_be_checked_there_is_none() {
         let thread = std::thread::spawn(|| {
-            deny_the_check();
+            flamelet_test_support::deny_call(libc::SYS_rt_sigprocmask);
             (has_home_stack(), reads_its_own_stack())
         });
         assert_eq!(thread.join().expect("no panic"), (false, true));

@@ -50,6 +50,7 @@ impl Example {
     }
 
     /// Sends a request with these `headers`, each a line, and leaves the answer to the caller.
+    #[allow(dead_code, reason = "not every test needs it")]
     pub(crate) fn send(&self, path: &str, headers: &str) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).expect("a connection");
         stream.set_read_timeout(Some(DEADLINE)).expect("a deadline");

@@ -426,6 +426,17 @@ macro_rules! holders {
 }
 holders!(orders, carts, users, items, prices, stock, pages, texts, images, sessions);
 
+/// Keeps a thousand buffers with room for 4 KB, of which `used` bytes are written.
+#[inline(never)]
+fn keep_buffers(used: usize) {
+    let buffer = || {
+        let mut buffer = Vec::with_capacity(black_box(4096));
+        buffer.resize(used, 1u8);
+        buffer
+    };
+    std::mem::forget(black_box((0..1000).map(|_| buffer()).collect::<Vec<_>>()));
+}
+
 /// Asks for memory in every usual way, each from a function of its own.
 mod ask {
     use super::*;
@@ -483,6 +494,8 @@ fn main() {
         "kept" => kept(),
         "hold-cache" => std::mem::forget(black_box(hold_cache())),
         "hold-in-many-places" => std::mem::forget(black_box(hold_in_many_places())),
+        "half-empty-buffers" => keep_buffers(black_box(1000)),
+        "full-buffers" => keep_buffers(black_box(4096)),
         "ask" => ask::all(),
         _ => {
             eprintln!("unknown program {name:?}");

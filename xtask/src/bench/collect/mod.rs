@@ -1,6 +1,6 @@
 //! A fleet's profiles: `flamelet collect` compared with Pyroscope, on the same pushes and the same queries.
 
-mod store;
+pub(super) mod store;
 
 use std::path::Path;
 use std::process::Command;
@@ -16,14 +16,15 @@ use store::{Store, bytes_in};
 
 /// A service's day in windows of a minute, and an hour of a fleet in windows of ten seconds.
 const DAY: Load = Load { name: "day", services: 1, windows: 1430, seconds: 60 };
-const FLEET: Load = Load { name: "fleet", services: 10, windows: 360, seconds: 10 };
+const FLEET: Load = Load { name: "fleet", services: 4, windows: 360, seconds: 10 };
 /// A larger fleet for a minute, at its real speed.
 const THOUSAND: Load = Load { name: "many", services: 1000, windows: 6, seconds: 10 };
-/// Hours that each of a few and of very many services has, one profile in each.
-const HOURS: u64 = 10;
+/// Hours that each of a few and of very many services has, and profiles in each: a simulated day, faster than real.
+const HOURS: u64 = 24;
+const OF_AN_HOUR: u64 = 2;
 
 const NAMES: [&str; 2] = ["flamelet collect", "Pyroscope 1.12.0"];
-const CPU: &str = "process_cpu:cpu:nanoseconds:cpu:nanoseconds";
+pub(super) const CPU: &str = "process_cpu:cpu:nanoseconds:cpu:nanoseconds";
 
 /// What each service pushes: the number of its windows, and their seconds.
 #[derive(Clone, Copy)]
@@ -39,6 +40,20 @@ struct Question {
     title: &'static str,
     call: &'static str,
     body: Value,
+}
+
+/// A simulated day in a store of its own.
+struct SimulatedDay {
+    services: u64,
+    profiles: u64,
+    blocks: usize,
+    /// Profiles a second.
+    rate: f64,
+    cpu: f64,
+    memory: f64,
+    bytes: u64,
+    /// How long an hour of one service takes.
+    hour: Duration,
 }
 
 /// The figures of one store.
@@ -68,12 +83,12 @@ pub(super) fn run(options: &Options) -> Result<Section, Failure> {
     ask_all(&stores, &mut figures, &questions(now), options)?;
     for (store, figures) in stores.into_iter().zip(&mut figures) {
         figures.memory = store.process.peak_megabytes()?;
-        let folder = store.folder.clone();
+        let kept = store.kept.clone();
         store.process.end();
-        figures.bytes = bytes_in(&folder)?;
+        figures.bytes = bytes_in(&kept)?;
     }
-    let blocks = of_blocks(&flamelet, &sender, &place, now, options)?;
-    Ok(section(&figures, &questions(now), blocks))
+    let days = simulated_days(&flamelet, &sender, &place, now, options)?;
+    Ok(section(&figures, &questions(now), &days))
 }
 
 fn now() -> Result<u64, Failure> {
@@ -187,23 +202,31 @@ fn total(answer: &Value) -> Option<Vec<String>> {
     }
 }
 
-/// Returns how long an hour of one service takes in a store of a few services and in one of very many, and their blocks.
-fn of_blocks(
+/// Fills a store with a day of a few services and one with a day of very many, and asks both for an hour of one.
+fn simulated_days(
     flamelet: &Path,
     sender: &Path,
     place: &Path,
     now: u64,
     options: &Options,
-) -> Result<[(usize, Duration); 2], Failure> {
+) -> Result<[SimulatedDay; 2], Failure> {
     let mut stores = Vec::new();
     for services in [1, if options.quick { 20 } else { 1000 }] {
         let store = Store::flamelet(flamelet, &place.join(format!("{services}-services")), "1s")?;
-        for hour in 1..=HOURS {
-            let load = Load { name: "hours", services, windows: 1, seconds: 10 };
-            push(&store, sender, load, now - hour * 3600, 0)?;
+        run::heading(&format!("a day of {services} services"));
+        let (mut profiles, mut micros) = (0, 0);
+        for hour in (1..=HOURS).rev() {
+            let load = Load { name: "hours", services, windows: OF_AN_HOUR, seconds: 10 };
+            let [sent, _, took] = push(&store, sender, load, now - hour * 3600, 0)?;
+            profiles += sent;
+            micros += took;
         }
         let blocks = store.wait_for_blocks((services * HOURS) as usize)?;
-        stores.push((store, blocks));
+        let rate = profiles as f64 / (micros as f64 / 1e6);
+        let cpu = store.process.cpu_nanos()? as f64 / 1e9;
+        let (memory, bytes, hour) = (0.0, 0, Duration::ZERO);
+        let day = SimulatedDay { services, profiles, blocks, rate, cpu, memory, bytes, hour };
+        stores.push((store, day));
     }
     let question = |store: &Store| {
         let [from, to] = [3 * 3600 + 600, 2 * 3600 + 600].map(|ago| ((now - ago) * 1000).to_string());
@@ -219,10 +242,16 @@ fn of_blocks(
             taken.push(question(store)?);
         }
     }
-    Ok([0, 1].map(|at| (stores[at].1, median(taken[at].iter().copied()))))
+    let mut days = Vec::new();
+    for ((store, day), taken) in stores.into_iter().zip(taken) {
+        let (memory, kept) = (store.process.peak_megabytes()?, store.kept.clone());
+        store.process.end();
+        days.push(SimulatedDay { memory, bytes: bytes_in(&kept)?, hour: median(taken), ..day });
+    }
+    days.try_into().map_err(|_| Failure::failed("there are two stores"))
 }
 
-fn section(figures: &[Figures; 2], questions: &[Question], blocks: [(usize, Duration); 2]) -> Section {
+fn section(figures: &[Figures; 2], questions: &[Question], days: &[SimulatedDay; 2]) -> Section {
     let of = |figures: &Figures, at: usize| median(figures.times[at].iter().copied());
     let rows = NAMES.iter().zip(figures).map(|(name, figures)| {
         let mut row = vec![
@@ -243,16 +272,23 @@ fn section(figures: &[Figures; 2], questions: &[Question], blocks: [(usize, Dura
         format!("{what} at least 5 times less: {}, {}", times(theirs, ours), verdict(theirs >= 5.0 * ours))
     };
     let is_faster = (0..questions.len()).all(|at| of(ours, at) <= of(theirs, at));
-    let [few, many] = blocks;
-    let growth = many.1.as_secs_f64() / few.1.as_secs_f64();
+    let first: Vec<String> = (questions.iter().zip(&ours.times).zip(&theirs.times))
+        .map(|((question, ours), theirs)| {
+            format!("{} {} and {}", question.title, milliseconds(ours[0]), milliseconds(theirs[0]))
+        })
+        .collect();
+    let [few, many] = days;
+    let growth = many.hour.as_secs_f64() / few.hour.as_secs_f64();
     Section {
         title: "collect: a fleet's profiles, compared with Pyroscope".to_owned(),
         about: format!(
-            "{} profiles of made-up services (190 samples, 40 frames deep, with names), pushed once as Pyroscope's agents \
-             do, as\nfast as the store accepts them: a day of one service and an hour of 10. Then 1,000 services that push \
-             every ten seconds,\nfor a minute: the share of a core. Then the same calls of the query API, in turn; both \
-             answer with the same totals. What\nis kept is counted after both have ended.",
-            ours.profiles
+            "{} profiles of synthetic services (190 samples, 40 frames deep, with names), pushed once as \
+             Pyroscope's agents do, as\nfast as the store accepts them: a day of one service and an hour \
+             of {}. Then 1,000 services push every ten seconds for a\nminute: the share of a core. Then \
+             the same calls of the query API, in turn; both answer with the same totals. What is\nkept is \
+             counted after both have ended; for Pyroscope, it is what is in its store, without the copy \
+             that it removes\nlater.",
+            ours.profiles, FLEET.services
         ),
         columns,
         rows: rows.collect(),
@@ -262,13 +298,25 @@ fn section(figures: &[Figures; 2], questions: &[Question], blocks: [(usize, Dura
             at_most("24 h of a service, in ms", middle([of(ours, 1).as_secs_f64() * 1e3]), 100.0, "ms"),
             at_most("memory", Some(ours.memory), 512.0, "MB"),
             format!("no query slower than Pyroscope's: {}", verdict(is_faster)),
+            format!("asked for the first time, against Pyroscope: {}", first.join(", ")),
             format!(
                 "an hour of one service costs the same with {} and with {} blocks in the store: {} and {}, {}",
-                few.0,
-                many.0,
-                milliseconds(few.1),
-                milliseconds(many.1),
+                few.blocks,
+                many.blocks,
+                milliseconds(few.hour),
+                milliseconds(many.hour),
                 verdict(growth <= 1.25)
+            ),
+            format!(
+                "a simulated day of {} services, {} profiles: {:.0} a second, {:.1} s of CPU, {:.1} MB kept, at most 512 MB of \
+                 memory: {:.0}, {}",
+                many.services,
+                many.profiles,
+                many.rate,
+                many.cpu,
+                many.bytes as f64 / 1e6,
+                many.memory,
+                verdict(many.memory <= 512.0)
             ),
         ],
     }

@@ -16,16 +16,18 @@ use crate::{Failure, peers};
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A running store.
-pub(super) struct Store {
-    pub(super) name: &'static str,
-    pub(super) process: Process,
-    pub(super) address: String,
-    pub(super) folder: PathBuf,
+pub(in crate::bench) struct Store {
+    pub(in crate::bench) name: &'static str,
+    pub(in crate::bench) process: Process,
+    pub(in crate::bench) address: String,
+    pub(in crate::bench) folder: PathBuf,
+    /// Where it keeps profiles, in that folder.
+    pub(in crate::bench) kept: PathBuf,
 }
 
 impl Store {
     /// Starts `flamelet collect`, which writes blocks every `flush`.
-    pub(super) fn flamelet(program: &Path, place: &Path, flush: &str) -> Result<Self, Failure> {
+    pub(in crate::bench) fn flamelet(program: &Path, place: &Path, flush: &str) -> Result<Self, Failure> {
         let failed = |error: std::io::Error| Failure::failed(format!("{}: {error}", program.display()));
         let folder = place.join("flamelet");
         let mut command = Command::new(program);
@@ -38,13 +40,13 @@ impl Store {
         let process = Process(child);
         let address = line.trim().trim_start_matches("http://").to_owned();
         match address.parse::<std::net::SocketAddr>() {
-            Ok(_) => Ok(Self { name: NAMES[0], process, address, folder }),
+            Ok(_) => Ok(Self { name: NAMES[0], process, address, kept: folder.clone(), folder }),
             Err(_) => Err(Failure::failed(format!("flamelet collect printed `{}`", line.trim()))),
         }
     }
 
     /// Starts Pyroscope as one process. Its limits on rates and ages are off, and it reports nothing to anyone.
-    pub(super) fn pyroscope(place: &Path) -> Result<Self, Failure> {
+    pub(in crate::bench) fn pyroscope(place: &Path) -> Result<Self, Failure> {
         let program = peers::program("pyroscope")?;
         let failed = |error: std::io::Error| Failure::failed(format!("{}: {error}", program.display()));
         // Three listeners at once make the ports differ.
@@ -69,7 +71,8 @@ impl Store {
         command.arg(format!("-storage.filesystem.dir={}", folder.join("store").display()));
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().map_err(failed)?;
         let address = format!("127.0.0.1:{}", ports[0]);
-        let store = Self { name: NAMES[1], process: Process(child), address, folder };
+        let kept = folder.join("store");
+        let store = Self { name: NAMES[1], process: Process(child), address, folder, kept };
         let start = Instant::now();
         while !store.is_ready() {
             if start.elapsed() > PATIENCE {
@@ -86,7 +89,7 @@ impl Store {
     }
 
     /// Calls the query API.
-    pub(super) fn ask(&self, call: &str, body: &Value) -> Result<Value, Failure> {
+    pub(in crate::bench) fn ask(&self, call: &str, body: &Value) -> Result<Value, Failure> {
         let body = body.to_string();
         let request = format!(
             "POST /querier.v1.QuerierService/{call} HTTP/1.0\r\nHost: localhost\r\nContent-Type: \
@@ -113,14 +116,14 @@ impl Store {
     }
 
     /// Waits until the store has written this many blocks, and returns how many it has.
-    pub(super) fn wait_for_blocks(&self, expected: usize) -> Result<usize, Failure> {
+    pub(in crate::bench) fn wait_for_blocks(&self, expected: usize) -> Result<usize, Failure> {
         let start = Instant::now();
         loop {
             let blocks = manifests(&self.folder);
             if blocks >= expected {
                 return Ok(blocks);
             }
-            if start.elapsed() > PATIENCE {
+            if start.elapsed() > 4 * PATIENCE {
                 return Err(Failure::failed(format!("{blocks} of {expected} blocks")));
             }
             std::thread::sleep(Duration::from_millis(500));
@@ -128,7 +131,6 @@ impl Store {
     }
 }
 
-/// Returns the files in a folder and the folders in it.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let (mut found, mut folders) = (Vec::new(), vec![folder.to_owned()]);
     while let Some(folder) = folders.pop() {
@@ -144,7 +146,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Returns the bytes of all files in a folder.
-pub(super) fn bytes_in(folder: &Path) -> Result<u64, Failure> {
+pub(in crate::bench) fn bytes_in(folder: &Path) -> Result<u64, Failure> {
     let size = |path: PathBuf| path.metadata().map_or(0, |file| file.len());
     match files(folder).into_iter().map(size).sum() {
         0 => Err(Failure::failed(format!("{}: nothing is kept", folder.display()))),

@@ -131,7 +131,7 @@ pub(super) const PROGRAMS: &[Program] = &[
         binary: "perl",
         from: Package::Debian("perl"),
         prepare: PATHS,
-        command: "perl -e 'for (1..6) { open F, \"text\"; while (<F>) { $c{$_}++ for split m{[/.\\n]} } } \
+        command: "perl -e 'for (1..$ENV{ROUNDS}) { open F, \"text\"; while (<F>) { $c{$_}++ for split m{[/.\\n]} } } \
                   print join(\",\", (sort { $c{$b} <=> $c{$a} } keys %c)[0..9])'",
         load: None,
     },
@@ -195,11 +195,12 @@ pub(super) const PROGRAMS: &[Program] = &[
         load: None,
     },
     Program {
+        // pyenv's own `python3.12` works only where that version is chosen.
         name: "python3 -X perf",
         binary: "python3.12",
         from: Package::Debian("python3.12"),
         prepare: PATHS,
-        command: "python3.12 -X perf -c 'import re,collections\nfor i in range(6):\n c=collections.Counter(w for l in \
+        command: "env PATH=\"$(echo ~/.pyenv/versions/3.12*/bin):$PATH\" python3.12 -X perf -c 'import re,collections\nfor i in range(6):\n c=collections.Counter(w for l in \
                   open(\"text\",errors=\"replace\") for w in re.findall(\"[a-z]+\",l))'",
         load: None,
     },

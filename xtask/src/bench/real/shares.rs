@@ -84,7 +84,10 @@ impl Shares {
     pub(super) fn worst_difference(&self, perf: &Self, tolerated_points: f64) -> Option<Difference> {
         let mut top: Vec<(&String, f64)> = self.by_name.iter().map(|(name, &share)| (name, share)).collect();
         top.sort_by(|a, b| b.1.total_cmp(&a.1));
-        let differences = top.into_iter().take(TOP).map(|(name, share)| {
+        // What perf has no name for (in stripped Go, say) cannot be compared, if it may be among its unnamed samples.
+        let is_comparable =
+            |(name, share): &(&String, f64)| perf.by_name.contains_key(*name) || perf.unnamed < *share;
+        let differences = top.into_iter().take(TOP).filter(is_comparable).map(|(name, share)| {
             let theirs = perf.by_name.get(name).copied().unwrap_or(0.0);
             let both = f64::midpoint(share, theirs);
             let variance = both * (1.0 - both) * (1.0 / self.samples.max(1.0) + 1.0 / perf.samples.max(1.0));
@@ -107,10 +110,30 @@ fn sample(line: &str) -> Option<(String, String)> {
 fn plain(name: &str) -> Option<String> {
     let name = name.split("::h").next().filter(|_| has_hash(name)).unwrap_or(name);
     let name = name.strip_suffix("@plt").unwrap_or(name).trim();
+    let name = without_signature(name.split(" [clone ").next().unwrap_or(name));
     let is_address = name.strip_prefix("0x").unwrap_or(name).bytes().all(|byte| byte.is_ascii_hexdigit());
     // flamelet names the file of a function without a name: `[rg]`.
     (!name.is_empty() && !name.starts_with('[') && !name.starts_with('<') && !is_address)
         .then(|| name.to_owned())
+}
+
+/// Returns the name of a C++ function without its result and parameters, which perf leaves out.
+fn without_signature(name: &str) -> &str {
+    let is_cpp = name.contains("::") && (name.ends_with(')') || name.ends_with(" const"));
+    let (mut depth, mut start, mut end) = (0u32, 0, name.len());
+    for (at, letter) in name.char_indices().filter(|_| is_cpp) {
+        match letter {
+            '(' if depth == 0 && !name[at..].starts_with("(anonymous") => {
+                end = at;
+                break;
+            }
+            '<' | '(' => depth += 1,
+            '>' | ')' => depth = depth.saturating_sub(1),
+            ' ' if depth == 0 => start = at + 1,
+            _ => {}
+        }
+    }
+    &name[start..end]
 }
 
 /// Returns whether a Rust name ends with its hash.
@@ -136,6 +159,8 @@ mod tests {
         let worst = flamelet.worst_difference(&perf, 2.0).expect("a function");
         assert_eq!((worst.name.as_str(), worst.points), ("dictFind", 25.0));
         assert!(worst.tolerated > 50.0, "two samples of perf's say little: {worst:?}");
+        let stripped = Shares::of_perf("    a  55d0c1a2b3c4 [unknown]\n", &["a".to_owned()].into());
+        assert!(flamelet.worst_difference(&stripped, 2.0).is_none(), "perf has no names");
     }
 
     #[test]
@@ -147,5 +172,8 @@ mod tests {
         assert_eq!(threads(tags), ["a b".to_owned()].into());
         assert_eq!(plain("core::fmt::write::h0123456789abcdef").as_deref(), Some("core::fmt::write"));
         assert_eq!(plain("std::hash").as_deref(), Some("std::hash"));
+        let v8 = "v8::Index v8::(anonymous namespace)::Data::Find<v8::A, v8::B<char> >(v8::A*) const [clone .isra.0]";
+        assert_eq!(plain(v8).as_deref(), Some("v8::(anonymous namespace)::Data::Find<v8::A, v8::B<char> >"));
+        assert_eq!(plain("void W.main(String[])").as_deref(), Some("void W.main(String[])"), "Java");
     }
 }

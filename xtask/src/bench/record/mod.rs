@@ -16,7 +16,6 @@ use recorder::Recorder;
 use recording::Recording;
 pub(super) use recording::number_before;
 
-/// What is recorded.
 #[derive(Clone, Copy)]
 struct Load {
     name: &'static str,
@@ -79,11 +78,12 @@ pub(super) fn run(options: &Options) -> Result<Section, Failure> {
     Ok(Section {
         title: "record: sampling another process".to_owned(),
         about: format!(
-            "The same program with stacks of some 37 frames, interleaved; the middle of {rounds} rounds. The recorder's CPU \
-             is that of everything\nit started, without the target's: flamelet's and samply's hold the names, \
-             cargo-flamegraph's the picture too. The slowdown\nis of the work done in the same time, against runs with \
-             nobody recording right before and right after. perf's picture is\nmade by `perf script` and inferno, \
-             flamelet's by `flamelet flame`; samply's file has no picture of its own."
+            "The same program, with stacks of about 37 frames, interleaved; the median of {rounds} rounds. \
+             The recorder's CPU is that\nof everything it started except the target; flamelet's and \
+             samply's includes looking up names, cargo-flamegraph's also\ndrawing the picture. The \
+             slowdown is of the work done in the same time, compared with runs without a recorder right\n\
+             before and after. perf's picture is made by `perf script` and inferno, flamelet's by \
+             `flamelet flame`; samply's file has\nno picture of its own."
         ),
         columns: vec![
             "workload",
@@ -252,5 +252,7 @@ fn against_samply(load: Load, ours: &[Recording], samply: &[Recording], noise: f
         _ => format!("{} ({})", verdict(false), worse.join(", ")),
     };
     let name = load.name;
-    format!("{name}: no figure worse than samply's: {verdict} (nobody's own runs differ by {noise:.1} %)")
+    format!(
+        "{name}: no figure worse than samply's: {verdict} (runs without a recorder differ by {noise:.1} %)"
+    )
 }

@@ -5,7 +5,6 @@ use std::process::Command;
 
 use super::Tools;
 
-/// A recorder.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Recorder {
     /// No recorder: the baseline for the slowdown.

@@ -11,7 +11,6 @@ use super::{Load, Tools};
 use crate::Failure;
 use crate::bench::measure::{Cost, cost};
 
-/// One recording.
 pub(super) struct Recording {
     pub(super) cost: Cost,
     /// Turns that the target made, and its CPU time in seconds.

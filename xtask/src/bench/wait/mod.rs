@@ -177,14 +177,15 @@ fn section(figures: &[Vec<Turn>], memory: &[f64], micro: &Micro, turns: usize, m
     Section {
         title: "wait: watching locks, tasks and requests of a service".to_owned(),
         about: format!(
-            "An axum service on two threads, whose requests take a std lock, wait for a place in a pool and let another task \
-             render\nthe answer; {CONNECTIONS} connections from one more thread, all on the same machine. {turns} turns of {} s \
-             each, interleaved: requests a second and CPU\nfor a request as fast as possible, p50 and p99 at {RATE} requests a \
-             second, counted from when a request was due. What is added is\nthe middle over the turns, each against the \
-             service alone in the same turn; memory is the peak. flamelet has everything on: locks,\ntasks, requests, blocked \
-             polls, labels, heap and continuous CPU profiles. dial9 is set up by its environment, tokio-console's\nsubscriber \
-             without a client, await-tree with a root for each request and task. The last two of the table need\n\
-             `tokio_unstable`.",
+            "An axum service on two threads, whose requests take a std lock, wait for a place in a pool \
+             and let another task render\nthe answer; {CONNECTIONS} connections from one more thread, all \
+             on the same machine. {turns} turns of {} s each,\ninterleaved. Requests a second and CPU for \
+             a request are measured at full speed; p50 and p99 at {RATE} requests a\nsecond, counted from \
+             when a request was due. What is added is the median over the turns, each compared with the \
+             service\nalone in the same turn; memory is the peak. flamelet has everything on: locks, \
+             tasks, requests, blocked polls, labels,\nheap and continuous CPU profiles. dial9 is \
+             configured through its environment, tokio-console's subscriber has no client,\nand await-tree \
+             has a root for each request and task. The last two rows need `tokio_unstable`.",
             f64::from(millis) / 1e3
         ),
         columns: vec![
@@ -213,24 +214,24 @@ fn goals(figures: &[Vec<Turn>], memory: &[f64], micro: &Micro) -> Vec<String> {
     vec![
         at_most("throughput lost with everything on", lost, 1.0, "%"),
         format!(
-            "p99 within what the service alone varies by ({spread:.1} %): {p99:+.1} %, {}",
+            "p99 grows by no more than the service alone varies ({spread:.1} %): {p99:+.1} %, {}",
             verdict(p99 <= spread)
         ),
         at_most("memory added", Some(memory[FLAMELET] - memory[0]), 24.0, "MB"),
-        at_most("an uncontended lock", micro.lock_ns, 0.5, "ns more"),
-        at_most("a poll that is not sampled", micro.poll_ns, 100.0, "ns more"),
+        at_most("added to an uncontended lock", micro.lock_ns, 0.5, "ns"),
+        at_most("added to a poll that is not sampled", micro.poll_ns, 100.0, "ns"),
         format!(
-            "a task from its making to its end, with one poll: {} ns",
+            "a task from start to end, with one poll: {} ns",
             cell(micro.task_ns, |nanos| format!("{nanos:.0}"))
         ),
         at_most("500 idle threads under the wall clock", micro.wall_percent, 1.0, "% of a CPU"),
         at_most("CPU added by the sampler at 99 Hz", micro.sampler_percent, 0.08, "%"),
         format!(
-            "… of it in threads of its own: {} %",
+            "… of which in its own threads: {} %",
             cell(micro.own_threads_percent, |percent| format!("{percent:.3}"))
         ),
         format!(
-            "await stacks that tokio's task dump has too: 95 % or more: {same:.1} %, {}",
+            "await stacks that tokio's task dump also has: 95 % or more: {same:.1} %, {}",
             verdict(same >= 95.0)
         ),
     ]

@@ -24,6 +24,7 @@ use super::{Engine, starts};
 use crate::cpu::handler;
 use crate::cpu::options::Engine as Choice;
 use crate::threads::{self, Listed, Tid};
+use flamelet_profile::Random;
 use rustc_hash::FxHashMap;
 use std::io;
 
@@ -42,7 +43,7 @@ pub(super) struct Timers {
     strangers: Vec<Tid>,
     /// When the last listing began, on the monotonic clock.
     listed_at: u64,
-    random: u64,
+    random: Random,
     tick_nanos: u64,
 }
 
@@ -68,7 +69,7 @@ impl Timers {
             strangers: Vec::new(),
             listed_at: crate::clock::monotonic_nanos(),
             tick_nanos: tick_nanos(),
-            random: crate::clock::monotonic_nanos() | 1,
+            random: Random::new(crate::clock::monotonic_nanos()),
         };
         // At least the thread that starts the engine must get a timer.
         Timer::new(threads::this_thread(), period_nanos, u64::MAX >> 8)?;
@@ -162,15 +163,8 @@ impl Timers {
     /// Returns when, on its clock, a timer first expires: at a random moment of the period that begins up to a tick
     /// before `begin`, so that threads are not sampled in step.
     fn first_expiration(&mut self, begin: u64) -> u64 {
-        let phase = self.random_below(self.period_nanos);
-        (begin + phase).saturating_sub(self.random_below(self.tick_nanos)).max(1)
-    }
-
-    fn random_below(&mut self, limit: u64) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.random % limit.max(1)
+        let phase = self.random.below(self.period_nanos);
+        (begin + phase).saturating_sub(self.random.below(self.tick_nanos)).max(1)
     }
 }
 
@@ -189,9 +183,9 @@ impl Engine for Timers {
         self.owed.remove(&tid);
         // There is one look a tick at most, and each stands for a tick at least.
         let period_nanos = self.period_nanos.max(self.tick_nanos);
-        let first = match self.random_below(period_nanos) {
+        let first = match self.random.below(period_nanos) {
             phase if phase < self.tick_nanos => 1,
-            phase => phase - self.random_below(self.tick_nanos),
+            phase => phase - self.random.below(self.tick_nanos),
         };
         let Ok(timer) = Timer::new(tid, period_nanos, first) else { return };
         let cpu_nanos = crate::clock::read(clock_of(tid));

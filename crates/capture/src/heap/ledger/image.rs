@@ -6,7 +6,7 @@
 use super::module_words::{self, ImageModule};
 use super::rows::{self, end, site};
 use super::{
-    Field, HEADER_WORDS, MAGIC, MAX_FRAMES, MODULES_WORDS, Reason, RecordId, RowId, Section, records,
+    Field, HEADER_WORDS, LedgerSection, MAGIC, MAX_FRAMES, MODULES_WORDS, Reason, RecordId, RowId, records,
 };
 use crate::tables::context_words;
 use flamelet_profile::{Error, ErrorKind, Result};
@@ -72,7 +72,7 @@ pub(in super::super) struct End {
 
 /// Everything that a ledger contains.
 #[derive(Clone, Debug, Default)]
-pub(in super::super) struct Image {
+pub(in super::super) struct LedgerImage {
     fields: Vec<u64>,
     pub(in super::super) modules: Vec<ImageModule>,
     pub(in super::super) sites: Vec<Site>,
@@ -84,7 +84,7 @@ pub(in super::super) struct Image {
     pub(in super::super) damaged: u64,
 }
 
-impl Image {
+impl LedgerImage {
     pub(in super::super) fn read<W: Words + ?Sized>(words: &W) -> Result<Self> {
         let reader = ImageReader::new(words)?;
         let mut image = Self {
@@ -98,7 +98,7 @@ impl Image {
         let refused = RecordId(image.field(Field::ReasonStack) as u32);
         let stacks: Vec<RecordId> = stacks.chain([refused]).collect();
         let contexts: Vec<RecordId> = image.sites.iter().map(|site| site.context).collect();
-        for (section, ids) in [(Section::Stacks, stacks), (Section::Contexts, contexts)] {
+        for (section, ids) in [(LedgerSection::Stacks, stacks), (LedgerSection::Contexts, contexts)] {
             for id in ids {
                 image.keep_record(&reader, section, id);
             }
@@ -109,7 +109,7 @@ impl Image {
     fn keep_record<W: Words + ?Sized>(
         &mut self,
         reader: &ImageReader<'_, W>,
-        section: Section,
+        section: LedgerSection,
         id: RecordId,
     ) {
         let key = (section as usize, id);
@@ -117,7 +117,7 @@ impl Image {
             return;
         }
         let longest = match section {
-            Section::Contexts => context_words::MAX_WORDS,
+            LedgerSection::Contexts => context_words::MAX_WORDS,
             _ => MAX_FRAMES,
         };
         let room = reader.words.count().saturating_sub(self.kept_words);
@@ -140,12 +140,12 @@ impl Image {
 
     /// Returns the addresses of a stack, leaf first.
     pub(in super::super) fn stack(&self, id: RecordId) -> &[u64] {
-        self.records.get(&(Section::Stacks as usize, id)).map_or(&[], |record| record)
+        self.records.get(&(LedgerSection::Stacks as usize, id)).map_or(&[], |record| record)
     }
 
     /// Returns the names and values of a context.
     pub(in super::super) fn context(&self, id: RecordId) -> Vec<(String, String)> {
-        let record = self.records.get(&(Section::Contexts as usize, id));
+        let record = self.records.get(&(LedgerSection::Contexts as usize, id));
         record.map_or_else(Vec::new, |record| context_words::parse(record))
     }
 }
@@ -159,7 +159,7 @@ struct Extent {
 
 struct ImageReader<'a, W: ?Sized> {
     words: &'a W,
-    extents: [Extent; Section::ALL.len()],
+    extents: [Extent; LedgerSection::ALL.len()],
 }
 
 impl<'a, W: Words + ?Sized> ImageReader<'a, W> {
@@ -171,8 +171,8 @@ impl<'a, W: Words + ?Sized> ImageReader<'a, W> {
             let message = "not a flamelet heap ledger, or from another version of flamelet";
             return Err(Error::new(ErrorKind::WrongFormat, message));
         }
-        let mut extents = [Extent::default(); Section::ALL.len()];
-        for (section, extent) in Section::ALL.into_iter().zip(&mut extents) {
+        let mut extents = [Extent::default(); LedgerSection::ALL.len()];
+        for (section, extent) in LedgerSection::ALL.into_iter().zip(&mut extents) {
             let [start, capacity, used] = [0, 1, 2].map(|at| words.word(section.entry() + at));
             let end = start.checked_add(capacity).filter(|&end| end <= u64::from(u32::MAX));
             if start < HEADER_WORDS as u64 || end.is_none() {
@@ -189,7 +189,7 @@ impl<'a, W: Words + ?Sized> ImageReader<'a, W> {
     }
 
     /// Returns a record of at most `longest` words, if it is whole.
-    fn record(&self, section: Section, id: RecordId, longest: usize) -> Option<Box<[u64]>> {
+    fn record(&self, section: LedgerSection, id: RecordId, longest: usize) -> Option<Box<[u64]>> {
         let Extent { start, used } = self.extents[section as usize];
         let at = id.0 as usize;
         if at >= used {
@@ -209,7 +209,7 @@ impl<'a, W: Words + ?Sized> ImageReader<'a, W> {
         let mut modules: Vec<ImageModule> = Vec::new();
         let mut at = 1;
         while (at as usize) < MODULES_WORDS
-            && let Some(record) = self.record(Section::Modules, RecordId(at), MODULES_WORDS)
+            && let Some(record) = self.record(LedgerSection::Modules, RecordId(at), MODULES_WORDS)
         {
             if let Some(module) = module_words::parse(&record) {
                 // What was mapped later replaces what it overlaps.
@@ -218,12 +218,12 @@ impl<'a, W: Words + ?Sized> ImageReader<'a, W> {
             }
             at = at.saturating_add(1 + record.len() as u32);
         }
-        modules.sort_by_key(|module| module.start);
+        flamelet_profile::sort_rows_by_key(&mut modules, |module| module.start);
         modules
     }
 
     /// Returns the ids and places of the rows whose key is complete.
-    fn rows(&self, section: Section) -> impl Iterator<Item = (RowId, usize)> {
+    fn rows(&self, section: LedgerSection) -> impl Iterator<Item = (RowId, usize)> {
         let (Extent { start, used }, width) = (self.extents[section as usize], section.row_words());
         let rows = (1..used / width).map(move |row| (RowId((row * width) as u32), start + row * width));
         rows.filter(|&(_, place)| self.words.word(place) != 0)
@@ -251,7 +251,7 @@ impl<'a, W: Words + ?Sized> ImageReader<'a, W> {
                 peak: if has_changed { kept } else { live },
             }
         };
-        self.rows(Section::Sites).map(read).collect()
+        self.rows(LedgerSection::Sites).map(read).collect()
     }
 
     fn ends(&self) -> Vec<End> {
@@ -265,7 +265,7 @@ impl<'a, W: Words + ?Sized> ImageReader<'a, W> {
                 counts: self.counts(row + end::OBJECTS, row + end::BYTES),
             }
         };
-        self.rows(Section::Ends).map(read).collect()
+        self.rows(LedgerSection::Ends).map(read).collect()
     }
 }
 
@@ -283,7 +283,7 @@ mod tests {
             let stack = ledger.stack(&vec![7; length]);
             ledger.site(SiteKey { stack, context: RecordId::NONE, size: 1 + number }).expect("room");
         }
-        let image = Image::read(ledger.words()).expect("sound");
+        let image = LedgerImage::read(ledger.words()).expect("sound");
         let lengths: Vec<usize> = image.sites.iter().map(|site| image.stack(site.stack).len()).collect();
         assert_eq!((lengths, image.damaged), (vec![MAX_FRAMES, 0, 0], 2));
     }

@@ -10,7 +10,7 @@
 //! reader needs to find the rows, nor the moment of the peak that they refer to.
 
 use super::super::kept_file::{KeptFile, OpenFile, keeping_errno};
-use super::{HEADER_USED, HEADER_WORDS, Ledger, RowId, Section, file_length};
+use super::{HEADER_USED, HEADER_WORDS, Ledger, LedgerSection, RowId, file_length};
 use crate::clock;
 use std::fs::File;
 use std::io;
@@ -69,7 +69,7 @@ impl Ledger {
     }
 
     /// Copies rows that have changed, and the header if it is due `now`. Does not allocate; `errno` stays as it was.
-    pub(super) fn publish_rows<const N: usize>(&self, now: u64, rows: [(Section, RowId); N]) {
+    pub(super) fn publish_rows<const N: usize>(&self, now: u64, rows: [(LedgerSection, RowId); N]) {
         self.publish_with(|file| {
             for (section, row) in rows {
                 let start = self.place(section, row);
@@ -127,7 +127,7 @@ impl Ledger {
     pub(in super::super) fn copy_to(&self, file: OpenFile) -> io::Result<()> {
         // The header first, for its counts: a reader that finds less than they say skips what is missing.
         file.write(self.words, 0, HEADER_WORDS)?;
-        for section in Section::ALL {
+        for section in LedgerSection::ALL {
             let (start, used) = self.extent(section);
             file.write(self.words, start, start + used)?;
         }

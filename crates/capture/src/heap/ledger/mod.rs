@@ -86,14 +86,14 @@ pub(super) enum Field {
     Merged,
     /// Frees whose place and age found no room.
     LostEnds,
-    /// The first of the section entries: offset, capacity and used, in words, for each of [`Section`].
+    /// The first of the section entries: offset, capacity and used, in words, for each of [`LedgerSection`].
     Sections = 32,
 }
 
 /// The parts of the ledger after its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
-pub(super) enum Section {
+pub(super) enum LedgerSection {
     Modules = 0,
     Contexts,
     Stacks,
@@ -101,7 +101,7 @@ pub(super) enum Section {
     Ends,
 }
 
-impl Section {
+impl LedgerSection {
     pub(super) const ALL: [Self; 5] = [Self::Modules, Self::Contexts, Self::Stacks, Self::Sites, Self::Ends];
 
     /// Returns where its entry in the header starts.
@@ -113,7 +113,7 @@ impl Section {
 pub(super) const HEADER_WORDS: usize = 512;
 
 /// How many words of the header are ever written.
-const HEADER_USED: usize = Section::Ends.entry() + 3;
+const HEADER_USED: usize = LedgerSection::Ends.entry() + 3;
 
 /// How many words every ledger has for modules.
 const MODULES_WORDS: usize = 64 << 10;
@@ -131,7 +131,7 @@ pub(super) struct Capacity {
 impl Capacity {
     /// Returns how many words a ledger has.
     pub(super) fn total_words(self) -> usize {
-        HEADER_WORDS + Section::ALL.iter().map(|&section| self.words(section)).sum::<usize>()
+        HEADER_WORDS + LedgerSection::ALL.iter().map(|&section| self.words(section)).sum::<usize>()
     }
 
     /// Returns the length of a file with a ledger: a word more, which is never written. So a file that was truncated
@@ -140,13 +140,13 @@ impl Capacity {
         file_length(self.total_words())
     }
 
-    fn words(self, section: Section) -> usize {
+    fn words(self, section: LedgerSection) -> usize {
         let words = match section {
-            Section::Modules => MODULES_WORDS,
-            Section::Contexts => 128 << 10,
-            Section::Stacks => self.stack_words,
-            Section::Sites => (self.sites + rows::reserve(self.sites)) * rows::SITE_WORDS,
-            Section::Ends => 2 * self.sites * rows::END_WORDS,
+            LedgerSection::Modules => MODULES_WORDS,
+            LedgerSection::Contexts => 128 << 10,
+            LedgerSection::Stacks => self.stack_words,
+            LedgerSection::Sites => (self.sites + rows::reserve(self.sites)) * rows::SITE_WORDS,
+            LedgerSection::Ends => 2 * self.sites * rows::END_WORDS,
         };
         words.next_multiple_of(HEADER_WORDS)
     }
@@ -173,7 +173,7 @@ pub(super) struct Ledger {
 
 impl Ledger {
     pub(super) fn new(capacity: Capacity, mirror: Option<&File>) -> io::Result<Self> {
-        let sections = Section::ALL.map(|section| capacity.words(section));
+        let sections = LedgerSection::ALL.map(|section| capacity.words(section));
         let total = capacity.total_words();
         let ledger = Self {
             words: memory::private_words(total)?,
@@ -188,7 +188,7 @@ impl Ledger {
             ends: Index::new(4 * capacity.sites)?,
         };
         let mut offset = HEADER_WORDS;
-        for (section, words) in Section::ALL.into_iter().zip(sections) {
+        for (section, words) in LedgerSection::ALL.into_iter().zip(sections) {
             ledger.store(section.entry(), offset as u64);
             ledger.store(section.entry() + 1, words as u64);
             // Id 0 stands for "none", so the first word of every section stays unused (a row for rows).
@@ -199,7 +199,7 @@ impl Ledger {
         let now = crate::clock::unix_nanos() as u64;
         ledger.put(Field::Started, now);
         ledger.put(Field::CountedSince, now);
-        let empty = ledger.record(Section::Stacks, &ledger.stacks, &[]);
+        let empty = ledger.record(LedgerSection::Stacks, &ledger.stacks, &[]);
         debug_assert_eq!(empty, EMPTY_STACK, "the first stack");
         ledger.put(Field::Magic, MAGIC);
         if let Some(file) = mirror {
@@ -219,7 +219,7 @@ impl Ledger {
     }
 
     /// Returns where a section starts and how much of it is used, in words.
-    pub(super) fn extent(&self, section: Section) -> (usize, usize) {
+    pub(super) fn extent(&self, section: LedgerSection) -> (usize, usize) {
         let word = |at: usize| self.load(section.entry() + at) as usize;
         (word(0), word(2).min(word(1)))
     }
@@ -245,7 +245,7 @@ impl Ledger {
 
     /// Returns a stack's id, or that of the empty stack when there is no room for it.
     pub(super) fn stack(&self, frames: &[u64]) -> RecordId {
-        match self.record(Section::Stacks, &self.stacks, frames) {
+        match self.record(LedgerSection::Stacks, &self.stacks, frames) {
             RecordId::NONE => EMPTY_STACK,
             id => id,
         }
@@ -253,12 +253,12 @@ impl Ledger {
 
     /// Returns a context's id.
     pub(super) fn context(&self, words: &[u64]) -> RecordId {
-        self.record(Section::Contexts, &self.contexts, words)
+        self.record(LedgerSection::Contexts, &self.contexts, words)
     }
 
     /// Returns a module's id.
     pub(super) fn module(&self, module: &Module) -> RecordId {
-        self.record(Section::Modules, &self.modules, &module_words::words(module))
+        self.record(LedgerSection::Modules, &self.modules, &module_words::words(module))
     }
 
     /// Counts an object that was allocated `now`, on the monotonic clock.
@@ -277,9 +277,9 @@ impl Ledger {
     /// when the process ended), and how an object of it ended.
     pub(super) fn changed(&self, now: u64, site: RowId, end: Option<RowId>) {
         self.put(Field::LastChange, self.unix_time(now));
-        let site = (Section::Sites, site);
+        let site = (LedgerSection::Sites, site);
         match end {
-            Some(end) => self.publish_rows(now, [site, (Section::Ends, end)]),
+            Some(end) => self.publish_rows(now, [site, (LedgerSection::Ends, end)]),
             None => self.publish_rows(now, [site]),
         }
     }
@@ -302,10 +302,10 @@ impl Ledger {
     /// [`Field::Resets`].
     pub(super) fn reset(&self) {
         self.add(Field::Resets as usize, 1);
-        for row in self.rows_of(Section::Sites) {
+        for row in self.rows_of(LedgerSection::Sites) {
             self.clear_row(row, rows::SITE_KEY_WORDS, rows::SITE_WORDS);
         }
-        for row in self.rows_of(Section::Ends) {
+        for row in self.rows_of(LedgerSection::Ends) {
             self.clear_row(row, rows::END_KEY_WORDS, rows::END_WORDS);
         }
         for field in [

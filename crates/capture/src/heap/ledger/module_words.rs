@@ -1,5 +1,6 @@
 //! A loaded module, as words for the ledger.
 
+use flamelet_profile::hex;
 use flamelet_unwind::Module;
 
 /// A mapped file of the process.
@@ -31,7 +32,7 @@ pub(super) fn parse(words: &[u64]) -> Option<ImageModule> {
     let bytes: Vec<u8> = rest.iter().flat_map(|word| word.to_le_bytes()).collect();
     let (name, build_id) = ((lengths >> 32) as usize, lengths as u32 as usize);
     let name_and_id = bytes.get(..name.checked_add(build_id)?)?;
-    let build_id = name_and_id[name..].iter().map(|byte| format!("{byte:02x}")).collect();
+    let build_id = hex::encode(&name_and_id[name..]);
     let name = String::from_utf8_lossy(&name_and_id[..name]).into_owned();
     (start < end).then_some(ImageModule { start, end, file_offset, name, build_id })
 }

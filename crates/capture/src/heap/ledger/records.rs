@@ -1,6 +1,6 @@
 //! Records: a word with length and hash, then that many words.
 
-use super::{Index, Ledger, Section};
+use super::{Index, Ledger, LedgerSection};
 pub(super) use crate::tables::hash;
 use std::sync::atomic::Ordering;
 
@@ -22,7 +22,7 @@ pub(super) fn head(hash: u64, length: usize) -> u64 {
     (hash & !0xffff) | (length as u64 & 0xffff)
 }
 
-impl Section {
+impl LedgerSection {
     /// Returns the unit, in words, in which numbers of this section count.
     pub(super) const fn row_words(self) -> usize {
         match self {
@@ -34,7 +34,7 @@ impl Section {
 }
 
 impl Ledger {
-    pub(super) fn record(&self, section: Section, index: &Index, words: &[u64]) -> RecordId {
+    pub(super) fn record(&self, section: LedgerSection, index: &Index, words: &[u64]) -> RecordId {
         let words = &words[..words.len().min(MAX_RECORD)];
         let hash = hash(words);
         let head = head(hash, words.len());
@@ -61,7 +61,7 @@ impl Ledger {
     }
 
     /// Takes `words` words of `section`, if that leaves `spared` of them; returns where they start in it.
-    pub(super) fn claim(&self, section: Section, words: usize, spared: usize) -> Option<u32> {
+    pub(super) fn claim(&self, section: LedgerSection, words: usize, spared: usize) -> Option<u32> {
         let capacity = self.load(section.entry() + 1).saturating_sub(spared as u64);
         // Once full, the counter must not creep towards an overflow.
         if self.load(section.entry() + 2) + words as u64 > capacity {

@@ -1,7 +1,7 @@
 //! Rows of counters: sites and ends.
 
 use super::super::interval::{Weight, mix};
-use super::{EMPTY_STACK, Field, Ledger, RecordId, Section};
+use super::{EMPTY_STACK, Field, Ledger, LedgerSection, RecordId};
 
 /// Where in its section a row starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -116,7 +116,7 @@ impl Ledger {
             self.load(row + site::STACK_AND_CONTEXT) == first && size_class(size_of_row(row)) == class
         };
         let spared = rows * SITE_WORDS;
-        self.row(Section::Sites, spared, mix(first ^ mix(class)), [first, key.size as u64], is_same)
+        self.row(LedgerSection::Sites, spared, mix(first ^ mix(class)), [first, key.size as u64], is_same)
     }
 
     /// Counts how an object of a site ended; returns in which row, if there was room for one.
@@ -126,8 +126,8 @@ impl Ledger {
         let is_same = |row: usize| {
             self.load(row + end::SITE_AND_STACK) == first && self.load(row + end::CLASS) == class
         };
-        let found = self.row(Section::Ends, 0, mix(first ^ mix(class + 1)), [first, class], is_same);
-        match found.map(|row| self.place(Section::Ends, row)) {
+        let found = self.row(LedgerSection::Ends, 0, mix(first ^ mix(class + 1)), [first, class], is_same);
+        match found.map(|row| self.place(LedgerSection::Ends, row)) {
             Some(row) => {
                 self.add(row + end::OBJECTS, weight.objects);
                 self.add(row + end::BYTES, weight.bytes);
@@ -140,13 +140,13 @@ impl Ledger {
     }
 
     pub(super) fn count_site<E: SiteEvent>(&self, row: RowId, _event: E, weight: Weight) {
-        E::count(self, self.place(Section::Sites, row), weight);
+        E::count(self, self.place(LedgerSection::Sites, row), weight);
     }
 
     /// Before a site changes, keeps what it had at the highest moment so far, unless it has changed since. So the
     /// live set of that moment is known without ever copying it. Returns whether it kept anything.
     pub(super) fn keep_peak(&self, row: RowId) -> bool {
-        let row = self.place(Section::Sites, row);
+        let row = self.place(LedgerSection::Sites, row);
         let epoch = self.get(Field::PeakEpoch);
         let is_first_change = self.load(row + site::PEAK_EPOCH) != epoch;
         if is_first_change {
@@ -158,7 +158,7 @@ impl Ledger {
     }
 
     /// Returns where the rows of a section start, in words of the ledger.
-    pub(super) fn rows_of(&self, section: Section) -> impl Iterator<Item = usize> + use<> {
+    pub(super) fn rows_of(&self, section: LedgerSection) -> impl Iterator<Item = usize> + use<> {
         let (start, used) = (self.load(section.entry()) as usize, self.load(section.entry() + 2) as usize);
         let used = used.min(self.load(section.entry() + 1) as usize);
         (0..used / section.row_words()).map(move |row| start + row * section.row_words())
@@ -171,20 +171,20 @@ impl Ledger {
     }
 
     /// Returns where a row starts, in words of the ledger.
-    pub(super) fn place(&self, section: Section, row: RowId) -> usize {
+    pub(super) fn place(&self, section: LedgerSection, row: RowId) -> usize {
         self.load(section.entry()) as usize + row.0 as usize
     }
 
     fn row(
         &self,
-        section: Section,
+        section: LedgerSection,
         spared: usize,
         hash: u64,
         [first, second]: [u64; 2],
         is_same: impl Fn(usize) -> bool,
     ) -> Option<RowId> {
         let start = self.load(section.entry()) as usize;
-        let index = if section == Section::Sites { &self.sites } else { &self.ends };
+        let index = if section == LedgerSection::Sites { &self.sites } else { &self.ends };
         let make = || {
             let id = self.claim(section, section.row_words(), spared)?;
             let row = start + id as usize;
@@ -200,7 +200,7 @@ impl Ledger {
 mod tests {
     use super::super::super::interval::Weight;
     use super::super::Capacity;
-    use super::super::image::Image;
+    use super::super::image::LedgerImage;
     use super::*;
 
     /// With a label that has another value for every request.
@@ -214,7 +214,7 @@ mod tests {
             let site = ledger.site(key).expect("a row, whatever the labels are");
             ledger.allocated(site, weight, 0);
         }
-        let image = Image::read(ledger.words()).expect("sound");
+        let image = LedgerImage::read(ledger.words()).expect("sound");
         assert_eq!(image.sites.iter().map(|site| site.live.bytes).sum::<i64>(), 500_000);
         let labelled = image.sites.iter().filter(|site| site.context != RecordId::NONE).count();
         assert!((64..200).contains(&labelled), "as many as were requested, and a page's rest: {labelled}");

@@ -9,7 +9,7 @@ use flamelet_unwind::{Registers, live};
 use super::super::delays::{MAX_FRAMES, StackNumber, Weight};
 use super::forward::{errno, forward, set_errno};
 use super::table;
-use super::waiters::{self, Published};
+use super::waiters::{self, PublishedWaiter};
 use crate::tables::{mix, next_random};
 use crate::{clock, own_threads};
 
@@ -63,6 +63,7 @@ pub(super) fn rate() -> u64 {
     RATE.load(Ordering::Relaxed)
 }
 
+#[inline]
 pub(super) fn blocked_nanos() -> u64 {
     BLOCKED.get()
 }
@@ -120,7 +121,7 @@ pub(super) struct Waiting {
     rate: u64,
     /// How long it must last for its stack to be kept.
     threshold: u64,
-    published: Option<Published>,
+    published: Option<PublishedWaiter>,
 }
 
 impl Waiting {
@@ -147,7 +148,7 @@ impl Waiting {
     /// Counts the wait, which ended with `error` or was woken.
     #[inline(always)]
     pub(super) fn end(self, error: i32) {
-        let releaser = self.published.map_or(StackNumber::NONE, Published::withdraw);
+        let releaser = self.published.map_or(StackNumber::NONE, PublishedWaiter::withdraw);
         // The value had changed already: there was no wait.
         if error == libc::EAGAIN {
             return;

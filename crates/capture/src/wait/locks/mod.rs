@@ -1,9 +1,9 @@
-//! Who waits for locks, and who lets them wait.
+//! Who waits for locks, and who makes them wait.
 //!
 //! std, parking_lot and all that is built like them wait by the system call `futex`, and make it through the C library's
 //! function `syscall`. A program that defines a function of this name itself sees every such wait and wake, and nothing
 //! else: a lock that no thread waits for makes no call, and costs nothing. [`syscall`] is what that function calls; the
-//! macro `flamelet::lock_profiling!` defines it. Who joins a thread waits inside the C library; for that, the macro also
+//! macro `flamelet::lock_profiling!` defines it. A thread that joins another waits inside the C library; for that, the macro also
 //! defines `pthread_join`, which calls [`pthread_join`].
 //!
 //! ```text
@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Waits are sampled by their length, as in Go's block profile: one that is longer than the rate always, a shorter one
-//! with the chance of its length over the rate.
+//! with the probability length / rate.
 //!
 //! # What the caller must know
 //!
@@ -34,9 +34,6 @@ use flamelet_unwind::fork::{self, Handlers, Part};
 
 use super::{Delays, Rows};
 use crate::{Error, ErrorKind, Result, loaded_modules};
-
-/// The rate unless another one is set: one sample for each 100 µs that a thread is blocked.
-pub const DEFAULT_RATE: u64 = 100_000;
 
 /// The highest rate: an hour.
 pub const MAX_RATE: u64 = 3_600_000_000_000;
@@ -113,6 +110,7 @@ pub fn snapshot() -> Rows {
 }
 
 /// Returns how many nanoseconds this thread has waited by futex since it started, while waits were counted.
+#[inline]
 pub(crate) fn blocked_nanos() -> u64 {
     hook::blocked_nanos()
 }

@@ -59,14 +59,14 @@ pub(super) fn forget_all() {
 
 /// A waiter's slot. It has no destructor: a thread that is cancelled while it waits is unwound by the C library, which may
 /// not run any. The slot of such a thread stays, until [`publish`] needs it.
-pub(super) struct Published {
+pub(super) struct PublishedWaiter {
     slot: usize,
     /// Which use of the slot it is.
     uses: u32,
 }
 
 /// Publishes that this thread waits for `address`. `None` when there is no room.
-pub(super) fn publish(address: usize, since: u64, threshold: u64) -> Option<Published> {
+pub(super) fn publish(address: usize, since: u64, threshold: u64) -> Option<PublishedWaiter> {
     let waiters = waiters()?;
     let is_free = |slot: &usize| {
         let address = &waiters.addresses[*slot];
@@ -83,7 +83,7 @@ pub(super) fn publish(address: usize, since: u64, threshold: u64) -> Option<Publ
     if free.is_some() {
         WAITING.fetch_add(1, Ordering::Relaxed);
     }
-    Some(Published { slot, uses })
+    Some(PublishedWaiter { slot, uses })
 }
 
 impl Waiters {
@@ -109,7 +109,7 @@ fn uses_of(word: u64) -> u32 {
     (word >> 32) as u32
 }
 
-impl Published {
+impl PublishedWaiter {
     /// Takes the waiter off the list; returns the stack that woke it.
     pub(super) fn withdraw(self) -> StackNumber {
         let Some(waiters) = waiters() else { return StackNumber::NONE };
@@ -240,6 +240,6 @@ mod tests {
         for waiter in held {
             waiter.withdraw();
         }
-        assert!(publish(HERE + 3, 1, 1).map(Published::withdraw).is_some());
+        assert!(publish(HERE + 3, 1, 1).map(PublishedWaiter::withdraw).is_some());
     }
 }

@@ -22,7 +22,7 @@ impl Sight {
             Some('R') => Self::Running,
             _ if calls::is_at_file(thread) => Self::File,
             // Outside of a call, only the memory of a file or swap makes it wait so.
-            Some('D') if calls::Call::of(thread).is_none() => Self::File,
+            Some('D') if calls::SystemCall::of(thread).is_none() => Self::File,
             _ => Self::Other,
         }
     }

@@ -5,7 +5,7 @@
 
 use std::cell::Cell;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use flamelet_unwind::fork::{self, Handlers, Part};
@@ -13,6 +13,8 @@ use flamelet_unwind::fork::{self, Handlers, Part};
 use super::super::delays::{Delays, StackNumber, Weight};
 use super::super::{Rows, stacks};
 use super::cause::{Sight, Times};
+use super::name::Name;
+use super::rest::Rest;
 use crate::labels::LabelSet;
 use crate::{clock, own_threads, threads};
 
@@ -48,9 +50,19 @@ static TABLE: OnceLock<Option<Delays>> = OnceLock::new();
 /// How many threads can poll at a time and be watched.
 const SLOTS: usize = 512;
 
-/// The time between two looks, if nothing is polled.
+/// The most time between two looks, if nothing is polled.
 const IDLE: Duration = Duration::from_millis(50);
 
+/// The least time between two looks.
+const SHORTEST: Duration = Duration::from_millis(1);
+
+/// After so many looks at which nothing was polled, there is none until something is.
+const CALM: u32 = 20;
+
+static REST: Rest = Rest::new();
+
+/// In a cache line of its own: each thread writes to its slot twice a poll.
+#[repr(align(64))]
 struct Slot {
     /// The thread that has it; 0 for none.
     thread: AtomicI32,
@@ -71,12 +83,19 @@ static POLLING: [Slot; SLOTS] = [const {
     }
 }; SLOTS];
 
+/// How many slots, from the first one on, threads may have: the others were never claimed.
+static IN_USE: AtomicUsize = AtomicUsize::new(0);
+
+fn slots() -> &'static [Slot] {
+    &POLLING[..IN_USE.load(Ordering::Relaxed).min(SLOTS)]
+}
+
 static AT_FORK: Handlers = Handlers::in_child(forget_all);
 
 /// In the child of a fork, which has none of the threads that poll in its parent, and in which the thread that forked has
 /// another number.
 fn forget_all() {
-    for slot in &POLLING {
+    for slot in slots() {
         slot.since.store(0, Ordering::Relaxed);
         slot.stack.store(0, Ordering::Relaxed);
         slot.seen.store(0, Ordering::Relaxed);
@@ -118,17 +137,31 @@ impl Claim {
     fn claimed(&self) -> Claimed {
         let forks = fork::forks();
         self.0.get().filter(|claimed| claimed.forks == forks).unwrap_or_else(|| {
-            let thread = threads::this_thread();
-            let claim = |slot: &&Slot| {
-                slot.thread.compare_exchange(0, thread, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-            };
-            let claimed = Claimed { slot: POLLING.iter().find(claim), forks };
+            let claimed = Claimed { slot: claim_slot(), forks };
             self.0.set(Some(claimed));
             claimed
         })
     }
 }
 
+/// Takes a free slot for this thread, if there is one.
+#[cold]
+fn claim_slot() -> Option<&'static Slot> {
+    let thread = threads::this_thread();
+    for (at, slot) in POLLING.iter().enumerate() {
+        if slot.thread.load(Ordering::Relaxed) != 0 {
+            continue;
+        }
+        // Before it is claimed: the child of a fork forgets no other slots.
+        IN_USE.fetch_max(at + 1, Ordering::Relaxed);
+        if slot.thread.compare_exchange(0, thread, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            return Some(slot);
+        }
+    }
+    None
+}
+
+#[inline]
 fn claimed() -> Claimed {
     CLAIM.try_with(Claim::claimed).unwrap_or(Claimed { slot: None, forks: 0 })
 }
@@ -151,7 +184,13 @@ pub(super) struct Running {
 #[inline]
 pub(super) fn begin(start: u64) -> Running {
     let claimed = claimed();
-    let before = claimed.slot.map_or(0, |slot| slot.since.swap(start, Ordering::Relaxed));
+    // Only this thread writes to it.
+    let before = claimed.slot.map_or(0, |slot| {
+        let before = slot.since.load(Ordering::Relaxed);
+        slot.since.store(start, Ordering::Relaxed);
+        before
+    });
+    REST.end();
     Running { claimed, before, counted: COUNTED.get() }
 }
 
@@ -166,7 +205,7 @@ impl Drop for Running {
 /// What a poll that took long is counted with.
 pub(super) struct Poll<'a> {
     /// The name of the task.
-    pub(super) name: &'a str,
+    pub(super) name: &'a Name,
     pub(super) start: u64,
     pub(super) end: u64,
     /// Time off the CPU, if it was measured.
@@ -180,7 +219,7 @@ impl Running {
     /// Counts the poll if it took long, even without the long polls inside of it, which have counted themselves.
     #[inline]
     pub(super) fn end(self, poll: &Poll<'_>) {
-        let threshold = THRESHOLD.load(Ordering::Relaxed);
+        let threshold = threshold();
         if poll.end.saturating_sub(poll.start) >= threshold {
             let own = poll.times(COUNTED.get().since(self.counted));
             if own.running >= threshold {
@@ -218,7 +257,7 @@ fn count(poll: &Poll<'_>, own: Times, slot: Option<&Slot>) {
     table.add_labelled(stack, StackNumber::NONE, &labels, Weight::times(own.running, 1));
     if let Some(listener) = listener() {
         listener(&LongPoll {
-            task: poll.name,
+            task: poll.name.text(),
             labels: poll.labels,
             duration: Duration::from_nanos(own.running),
             cause,
@@ -288,6 +327,11 @@ pub fn set_threshold(nanos: u64) {
     THRESHOLD.store(nanos.max(1_000_000), Ordering::Relaxed);
 }
 
+/// Returns after how many nanoseconds a poll has taken long.
+pub fn threshold() -> u64 {
+    THRESHOLD.load(Ordering::Relaxed)
+}
+
 /// Starts to watch, once in each process. Without it, polls are counted without their stacks.
 #[inline]
 pub(super) fn watch() {
@@ -309,33 +353,44 @@ fn start_watching() {
 }
 
 fn watch_all() {
+    let (mut calibration, mut calm) = (clock::Calibration::default(), 0);
     loop {
-        let threshold = THRESHOLD.load(Ordering::Relaxed);
-        let are_any = look(threshold);
-        std::thread::sleep(if are_any {
-            // A threshold that is out of reach may be set back.
-            Duration::from_nanos(threshold / 2).min(Duration::from_secs(1))
-        } else {
-            IDLE.min(Duration::from_nanos(threshold))
+        calibration.go_on();
+        let threshold = threshold();
+        let oldest = look(threshold);
+        calm = if oldest.is_some() { 0 } else { calm + 1 };
+        if calm > CALM {
+            let is_over = REST.begin(|| look(threshold).is_some());
+            calm = if is_over { 0 } else { CALM };
+            continue;
+        }
+        std::thread::sleep(match oldest {
+            // Until the oldest has taken too long. (A threshold that is out of reach may be set back.)
+            Some(age) => {
+                Duration::from_nanos(threshold.saturating_sub(age)).clamp(SHORTEST, Duration::from_secs(1))
+            }
+            None => IDLE.min(Duration::from_nanos(threshold)),
         });
     }
 }
 
-/// Takes the stacks of threads whose polls have taken too long; returns whether any thread polls.
-fn look(threshold: u64) -> bool {
-    let (now, mut are_any) = (clock::monotonic_nanos(), false);
-    for slot in &POLLING {
+/// Takes the stacks of threads whose polls have taken too long. Returns how long the oldest of the others has taken, 0 if there
+/// are no others; `None` if no thread polls.
+fn look(threshold: u64) -> Option<u64> {
+    let (now, mut oldest) = (clock::monotonic_nanos(), None);
+    for slot in slots() {
         let since = slot.since.load(Ordering::Relaxed);
         if since == 0 {
             continue;
         }
-        are_any = true;
         let is_taken = slot.stack.load(Ordering::Relaxed) >> 32 == since & 0xffff_ffff;
-        if !is_taken && now.saturating_sub(since) >= threshold {
+        let age = now.saturating_sub(since);
+        if !is_taken && age >= threshold {
             take(slot, since);
         }
+        oldest = oldest.max(Some(if is_taken || age >= threshold { 0 } else { age }));
     }
-    are_any
+    oldest
 }
 
 fn take(slot: &Slot, since: u64) {

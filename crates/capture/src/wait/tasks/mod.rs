@@ -13,20 +13,24 @@
 //! ```
 //!
 //! All of a task's time is in one of the four parts, which add up to its age. Polls are sampled: all of them where there
-//! are few, and one in a power of two where a thread polls so often that unwinding would cost more than half a percent; each
+//! are few, and one in a power of two where a thread polls so often that unwinding would cost more than a thousandth; each
 //! then stands for as many.
 //!
 //! # Why no wake-up is lost
 //!
-//! A waker that is handed out belongs to one `Node` (in `waker`), which never changes: it holds the executor's waker of
-//! the poll that made it, and waking it wakes that. A later poll uses the same node only if the executor's waker is
-//! still the same (`will_wake`), so whichever waker a future has kept, it wakes what the executor's own would wake.
+//! A waker that is handed out points to something that holds one waker of the executor, which never changes: the state of
+//! the task holds that of its first poll, and a `Moved` (in `waker`) that of a poll with another one. A later poll
+//! uses either only if the executor's waker is still the same (`will_wake`), so whichever waker a future has kept, it wakes
+//! what the executor's own would wake.
 
 mod cause;
 pub mod long_polls;
+mod name;
 mod off_cpu;
 mod pace;
 mod registry;
+mod rest;
+mod set_once;
 mod state;
 mod task;
 mod waker;

@@ -7,12 +7,16 @@ use crate::tables::{mix, next_random};
 /// The chance is adapted once in this time.
 const WINDOW: u64 = 10_000_000;
 
-/// This many samples in a window cost less than half a percent of it.
-const MANY: u64 = 8;
+/// This many samples in a window, with about 10 µs for each, cost a thousandth of it.
+const MANY: u64 = 1;
 
-/// What a thread may sample beyond that at once, if it has not sampled much of late: so that the tasks that a service makes
-/// when it starts are all seen, though they may never be polled again.
+/// What a thread may sample beyond that when it begins: so that the tasks that a service makes when it starts are all seen, though
+/// they may never be polled again.
 const CREDIT: u64 = 4096;
+
+/// What it may sample beyond that later, if it has not sampled much of late. Not as much: load that comes and goes would be slow
+/// whenever it comes.
+const EARNED: u64 = 128;
 
 /// At least one poll in this many is sampled.
 const RAREST: u32 = 1 << 16;
@@ -76,8 +80,9 @@ impl Pace {
         if windows > 0 {
             self.window.set(now);
         }
-        let earned = windows.saturating_mul(MANY).min(CREDIT);
-        let credit = (self.credit.get() + earned).min(CREDIT).saturating_sub(taken);
+        let credit = self.credit.get();
+        let earned = windows.saturating_mul(MANY).saturating_add(credit).min(EARNED);
+        let credit = credit.max(earned).saturating_sub(taken);
         self.credit.set(credit);
         self.mask.set(match credit {
             0 => (mask << 1 | 1).min(RAREST - 1),
@@ -104,7 +109,7 @@ mod tests {
     #[test]
     fn few_polls_are_all_sampled() {
         let pace = Pace::new();
-        assert!((0..10_000).all(|poll| pace.sample(poll * WINDOW / 7) == Some(1)));
+        assert!((0..10_000).all(|poll| pace.sample(poll * WINDOW / MANY) == Some(1)));
     }
 
     #[test]
@@ -115,7 +120,22 @@ mod tests {
         let later = 100 * 1_000_000_000;
         assert!((0..100).all(|poll| pace.sample(later + poll * WINDOW).is_some()));
         let burst = later + 1000 * WINDOW;
-        assert!((0..CREDIT / 2).all(|poll| pace.sample(burst + poll * 1000) == Some(1)));
+        assert!((0..EARNED - 2 * MANY).all(|poll| pace.sample(burst + poll * 1000) == Some(1)));
+    }
+
+    #[test]
+    fn load_that_comes_and_goes_costs_no_more_than_load_that_stays() {
+        const BURSTS: u64 = 10;
+        let pace = Pace::new();
+        // A million polls a second, for a tenth of a second every ten seconds.
+        let burst = |number: u64| {
+            let start = (1 + number) * 1000 * WINDOW;
+            (0..10 * WINDOW).step_by(1000).filter(|poll| pace.sample(start + poll).is_some()).count() as u64
+        };
+        let first = burst(0);
+        assert!(first >= CREDIT, "{first}: a thread that begins samples more");
+        let later: Vec<u64> = (1..BURSTS).map(burst).collect();
+        assert!(later.iter().all(|sampled| *sampled < CREDIT / 8), "{later:?}");
     }
 
     #[test]

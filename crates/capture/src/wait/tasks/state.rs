@@ -1,9 +1,12 @@
 //! What is known about a task.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::task::Waker;
 
 use super::super::delays::{ContextNumber, Delays, StackNumber, Weight};
 use super::awaits;
+use super::name::Name;
+use super::set_once::SetOnce;
 use crate::clock;
 use crate::labels::LabelSet;
 
@@ -49,7 +52,7 @@ pub struct Times {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Info {
-    /// Counts all tasks of the process, from 1.
+    /// No other task of the process has it. Tasks are numbered from 1, as they are asked about.
     pub id: u64,
     /// Its name.
     pub name: String,
@@ -74,7 +77,7 @@ pub struct Info {
 pub(super) struct AwaitPoint {
     pub(super) stack: StackNumber,
     pub(super) context: ContextNumber,
-    /// The same with the label of slow tasks; none if the task cannot be slow.
+    /// The same with the label of slow tasks; none if they are the task's own labels, or if it cannot be slow.
     pub(super) slow: ContextNumber,
     /// How many awaits it stands for; 0 if the task only awaits another one that it polls, which counts the time itself.
     pub(super) weight: u64,
@@ -87,10 +90,16 @@ impl AwaitPoint {
 }
 
 /// The state of a task. The thread that polls it writes, wakers mark it as woken, and anyone reads.
+///
+/// It is all that is allocated for a task, as long as its executor does not change: threads that pass tasks to each other
+/// would wait for the allocator's locks.
 pub(super) struct State {
-    pub(super) id: u64,
-    pub(super) name: Box<str>,
+    /// 0 until somebody asks for it, so that threads that make tasks share no counter.
+    id: AtomicU64,
+    pub(super) name: Name,
     pub(super) labels: LabelSet,
+    /// The waker that the executor first polled it with.
+    pub(super) executor: SetOnce<Waker>,
     spawned: StackNumber,
     born: u64,
     /// At this age, in nanoseconds, it is slower than nearly all like it.
@@ -113,12 +122,13 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new(id: u64, name: &str, labels: LabelSet, spawned: StackNumber) -> Self {
-        let born = clock::monotonic_nanos();
+    #[inline]
+    pub(super) fn new(born: u64, name: &str, labels: LabelSet, spawned: StackNumber) -> Self {
         Self {
-            id,
-            name: name.into(),
+            id: AtomicU64::new(0),
+            name: Name::new(name),
             labels,
+            executor: SetOnce::new(),
             spawned,
             born,
             slow_after: u64::MAX,
@@ -138,46 +148,72 @@ impl State {
         }
     }
 
+    pub(super) fn id(&self) -> u64 {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        match self.id.load(Ordering::Relaxed) {
+            0 => {
+                let id = NEXT.fetch_add(1, Ordering::Relaxed);
+                let known = self.id.compare_exchange(0, id, Ordering::Relaxed, Ordering::Relaxed);
+                known.map_or_else(|first| first, |_| id)
+            }
+            id => id,
+        }
+    }
+
+    /// Returns when it was made.
+    pub(super) fn born(&self) -> u64 {
+        self.born
+    }
+
     /// Returns the context of an await with these labels, and the one that it has if the task turns out to be slow.
     pub(super) fn contexts(&self, awaits: &Delays, labels: &LabelSet) -> (ContextNumber, ContextNumber) {
-        let slow = match self.slow_after {
-            u64::MAX => ContextNumber::NONE,
-            _ => awaits.context(&labels.with([SLOW])),
+        let slow = match self.slow_after == u64::MAX || *labels == self.labels {
+            true => ContextNumber::NONE,
+            false => awaits.context(&labels.with([SLOW])),
         };
         (awaits.context(labels), slow)
     }
 
     /// Marks awaits that end when the task is older than this: they are why it is slow.
     #[must_use]
-    pub(super) fn slow_after(self, nanos: u64) -> Self {
-        Self { slow_after: nanos, ..self }
+    #[inline]
+    pub(super) fn slow_after(mut self, nanos: u64) -> Self {
+        self.slow_after = nanos;
+        self
     }
 
-    /// Notes that the task was woken; the first time since its poll counts.
+    /// Notes that the task was woken; the first time since its poll counts. Of several threads that wake it at once, any may
+    /// be the first.
     pub(super) fn wake(&self) {
         if self.woken.load(Ordering::Relaxed) == 0 {
-            let now = clock::monotonic_nanos();
-            let _ = self.woken.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
+            self.woken.store(clock::quick_nanos(), Ordering::Relaxed);
         }
     }
 
     /// Notes that a poll begins `now`, and books the time since the last one.
     pub(super) fn begin_poll(&self, now: u64) {
-        let woken = self.woken.swap(0, Ordering::Relaxed);
+        let now = now.max(self.changed.load(Ordering::Relaxed));
+        let woken = self.woken.load(Ordering::Relaxed);
+        // A wake-up that comes at this moment counts for the time after the poll. (Only of two that come at this moment, and both
+        // before any other, may one be forgotten here: what it makes runnable is then called awaiting.)
+        if woken != 0 {
+            self.woken.store(0, Ordering::Relaxed);
+        }
         self.book_wait(now, woken);
         self.changed.store(now, Ordering::Relaxed);
         self.is_running.store(true, Ordering::Relaxed);
-        self.polls.fetch_add(1, Ordering::Relaxed);
+        add(&self.polls, 1);
     }
 
-    /// Books the time since the last poll, until `now`: awaiting until it was woken, then runnable.
+    /// Books the time since the last poll, until `now`, which is not before: awaiting until it was woken, then runnable.
     fn book_wait(&self, now: u64, woken: u64) {
         let since = self.changed.load(Ordering::Relaxed);
         // A poll without a wake-up ends the wait as well.
-        let end = if woken == 0 { now } else { woken.clamp(since, now.max(since)) };
+        let end = if woken == 0 { now } else { woken.clamp(since, now) };
         add(&self.awaiting, end - since);
-        add(&self.runnable, now.saturating_sub(end));
-        let stack = StackNumber::from_raw(self.stack.swap(0, Ordering::Relaxed));
+        add(&self.runnable, now - end);
+        let stack = StackNumber::from_raw(self.stack.load(Ordering::Relaxed));
+        self.stack.store(0, Ordering::Relaxed);
         let weight = self.weight.load(Ordering::Relaxed);
         if stack != StackNumber::NONE
             && weight > 0
@@ -185,14 +221,19 @@ impl State {
         {
             let is_slow = end.saturating_sub(self.born) > self.slow_after;
             let context = if is_slow { &self.slow } else { &self.context };
-            let context = ContextNumber::from_raw(context.load(Ordering::Relaxed));
+            let context = match ContextNumber::from_raw(context.load(Ordering::Relaxed)) {
+                ContextNumber::NONE if is_slow => awaits.context(&self.labels.with([SLOW])),
+                known => known,
+            };
             awaits.add_in_context(stack, StackNumber::NONE, context, Weight::times(end - since, weight));
         }
     }
 
     /// Notes that a poll ends `now`, after this much time off the CPU, and where the task awaits.
     pub(super) fn end_poll(&self, now: u64, blocked: u64, point: AwaitPoint) {
-        let running = now.saturating_sub(self.changed.load(Ordering::Relaxed));
+        let began = self.changed.load(Ordering::Relaxed);
+        let now = now.max(began);
+        let running = now - began;
         let blocked = blocked.min(running);
         add(&self.cpu, running - blocked);
         add(&self.blocked, blocked);
@@ -204,10 +245,10 @@ impl State {
         self.is_running.store(false, Ordering::Relaxed);
     }
 
-    /// Books an await that will not end, because the task is dropped.
+    /// Books an await that will not end, because the task is dropped before its future has ended.
     pub(super) fn end(&self) {
         if !self.is_running.load(Ordering::Relaxed) {
-            let now = clock::monotonic_nanos();
+            let now = clock::quick_nanos().max(self.changed.load(Ordering::Relaxed));
             self.book_wait(now, self.woken.load(Ordering::Relaxed));
             self.changed.store(now, Ordering::Relaxed);
         }
@@ -234,8 +275,8 @@ impl State {
         };
         let frames = |stack| awaits().map(|awaits| awaits.frames(stack)).unwrap_or_default();
         Info {
-            id: self.id,
-            name: self.name.to_string(),
+            id: self.id(),
+            name: self.name.text().to_owned(),
             labels: self.labels.clone(),
             phase,
             phase_nanos: now.saturating_sub(since),
@@ -250,8 +291,9 @@ impl State {
 /// The label of awaits that make a task slower than nearly all like it.
 const SLOW: (&str, &str) = ("slow", "p99");
 
+/// Adds to a sum that only the thread that polls writes.
 fn add(sum: &AtomicU64, more: u64) {
-    sum.fetch_add(more, Ordering::Relaxed);
+    sum.store(sum.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
 }
 
 #[cfg(test)]
@@ -259,7 +301,7 @@ mod tests {
     use super::*;
 
     fn state() -> State {
-        State::new(1, "a", LabelSet::EMPTY, StackNumber::NONE)
+        State::new(clock::monotonic_nanos(), "a", LabelSet::EMPTY, StackNumber::NONE)
     }
 
     #[test]
@@ -284,7 +326,7 @@ mod tests {
     #[test]
     fn an_await_that_makes_a_task_slow_says_so() {
         let labels = LabelSet::new([("route", "/of-the-slow")]);
-        let state = State::new(1, "a", labels.clone(), StackNumber::NONE).slow_after(1000);
+        let state = State::new(1_000_000, "a", labels.clone(), StackNumber::NONE).slow_after(1000);
         let awaits = awaits().expect("memory");
         // Those of a span in the task.
         let (context, slow) = state.contexts(awaits, &labels.with([("span", "load")]));

@@ -10,8 +10,9 @@ use flamelet_unwind::{Registers, live};
 use super::super::delays::{MAX_FRAMES, StackNumber};
 use super::super::locks;
 use super::long_polls::Poll as LongPoll;
+use super::registry::Place;
 use super::state::{AwaitPoint, State, Times};
-use super::waker::{Borrowed, Node, Sampled};
+use super::waker::{Borrowed, Moved, Sampled};
 use super::{awaits, long_polls, off_cpu, pace, registry};
 use crate::clock;
 use crate::labels::LabelSet;
@@ -26,28 +27,26 @@ pub struct Task<F> {
 /// All of a task but its future: not generic, and never pinned.
 struct Watched {
     state: Arc<State>,
-    /// The node of the last poll, for the next one.
-    node: Option<Arc<Node>>,
+    /// Where it is listed, if it is.
+    place: Option<Place>,
+    /// What wakes the executor of the last poll, if that is not the first poll's.
+    moved: Option<Arc<Moved>>,
+    /// Tells the wakers of sampled polls apart.
+    tag: u8,
+    /// The future has ended.
+    is_over: bool,
 }
 
 impl<F> Task<F> {
     /// Watches `future` under this name. While it is polled, samples of its thread carry `labels` and no others.
     pub fn new(name: &str, labels: LabelSet, future: F) -> Self {
-        Self::made_at(stack_here(), u64::MAX, name, labels, future)
+        Self::slow_after(u64::MAX, name, labels, future)
     }
 
     /// Like [`Task::new`]. Awaits that end when the task is older than `nanos` carry the label `slow`, with the value `p99`: choose
     /// the time that 99 % of all tasks like it do not reach.
     pub fn slow_after(nanos: u64, name: &str, labels: LabelSet, future: F) -> Self {
-        Self::made_at(stack_here(), nanos, name, labels, future)
-    }
-
-    fn made_at(spawned: StackNumber, slow_after: u64, name: &str, labels: LabelSet, future: F) -> Self {
-        let state = State::new(registry::next_id(), name, labels, spawned).slow_after(slow_after);
-        let state = Arc::new(state);
-        registry::enter(&state);
-        long_polls::watch();
-        Self { future, watched: Watched { state, node: None } }
+        Self { future, watched: Watched::new(nanos, name, labels) }
     }
 
     /// Returns how its time was spent until its last poll began or ended.
@@ -57,24 +56,48 @@ impl<F> Task<F> {
 
     /// Returns its number.
     pub fn id(&self) -> u64 {
-        self.watched.state.id
+        self.watched.state.id()
+    }
+}
+
+impl Watched {
+    #[inline(never)]
+    fn new(slow_after: u64, name: &str, labels: LabelSet) -> Self {
+        let born = clock::quick_nanos();
+        let state = Arc::new(State::new(born, name, labels, stack_here(born)).slow_after(slow_after));
+        let place = registry::enter(&state);
+        // Whatever happens from here on, it leaves the list when it is dropped.
+        let watched = Self { state, place, moved: None, tag: 0, is_over: false };
+        long_polls::watch();
+        watched
     }
 }
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        self.state.end();
-        registry::leave(self.state.id);
+        if !self.is_over {
+            self.state.end();
+        }
+        if let Some(place) = self.place {
+            registry::leave(place, &self.state);
+        }
     }
 }
 
 /// Returns the stack of whoever makes a task; none where a thread makes very many.
+#[inline]
+fn stack_here(now: u64) -> StackNumber {
+    match pace::sample_birth(now) {
+        true => unwound(),
+        false => StackNumber::NONE,
+    }
+}
+
+#[cold]
 #[inline(never)]
-fn stack_here() -> StackNumber {
+fn unwound() -> StackNumber {
     const OWN_FRAMES: usize = 2;
-    let Some(awaits) = awaits().filter(|_| pace::sample_birth(clock::monotonic_nanos())) else {
-        return StackNumber::NONE;
-    };
+    let Some(awaits) = awaits() else { return StackNumber::NONE };
     let mut frames = [0; MAX_FRAMES];
     let depth = live::unwind_here(&mut frames).depth;
     awaits.stack(&frames[OWN_FRAMES.min(depth)..depth])
@@ -98,31 +121,30 @@ impl<F: Future> Future for Task<F> {
 impl Watched {
     #[inline(always)]
     fn poll<F: Future>(&mut self, future: Pin<&mut F>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let start = clock::monotonic_nanos();
+        let start = clock::quick_nanos();
         let weight = pace::sample(start);
-        let node = Node::for_poll(self.node.take(), weight.is_some(), context.waker(), &self.state);
         self.state.begin_poll(start);
         let _scope = self.state.labels.lend();
-        let waker = Borrowed::new(&node);
+        self.tag = self.tag.wrapping_add(u8::from(weight.is_some()));
+        let waker = Borrowed::for_poll(&self.state, &mut self.moved, self.tag, context.waker());
         let mut context = Context::from_waker(&waker);
         let running = long_polls::begin(start);
         let locked = locks::blocked_nanos();
         let baseline = off_cpu::begin(start, weight.is_some());
-        let (outcome, point) = match weight {
-            None => (future.poll(&mut context), AwaitPoint::NONE),
-            Some(weight) => {
-                let sampled = Sampled::begin(&node, Registers::here());
-                let outcome = future.poll(&mut context);
-                (outcome, sampled.point(weight))
-            }
-        };
-        let point = if outcome.is_pending() { point } else { AwaitPoint::NONE };
-        let (end, locked) = (clock::monotonic_nanos(), locks::blocked_nanos().wrapping_sub(locked));
+        let mut sampled = None;
+        if weight.is_some() {
+            sampled = Some(Sampled::begin(&waker, Registers::here()));
+        }
+        // Here and nowhere else: the future is most of the code, and its result may be large.
+        let outcome = future.poll(&mut context);
+        let point = weight.zip(sampled).map_or(AwaitPoint::NONE, |(weight, sampled)| sampled.point(weight));
+        self.is_over = outcome.is_ready();
+        let point = if self.is_over { AwaitPoint::NONE } else { point };
+        let (end, locked) = (clock::quick_nanos(), locks::blocked_nanos().wrapping_sub(locked));
         let blocked = baseline.end(start, end, weight.is_some());
         self.state.end_poll(end, blocked.unwrap_or(0).max(locked), point);
-        let (name, labels) = (&*self.state.name, &self.state.labels);
+        let (name, labels) = (&self.state.name, &self.state.labels);
         running.end(&LongPoll { name, start, end, blocked, locked, labels });
-        self.node = Some(node);
         outcome
     }
 }

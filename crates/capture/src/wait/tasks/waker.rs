@@ -3,61 +3,102 @@
 #![allow(unsafe_code, reason = "a waker with a table of functions of its own")]
 
 use std::cell::Cell;
+use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::ptr;
 use std::sync::Arc;
 use std::task::{RawWaker, RawWakerVTable, Waker};
 
-use flamelet_unwind::{Registers, live};
+use flamelet_unwind::{End, Reason, Registers, live};
 
 use super::super::delays::MAX_FRAMES;
 use super::awaits;
 use super::state::{AwaitPoint, State};
 use crate::labels::LabelSet;
 
-/// What a waker points to. It never changes.
-pub(super) struct Node {
-    /// The executor's waker.
-    inner: Waker,
+/// What a waker points to: it has one waker of the executor, which never changes once wakers are handed out.
+trait Wakes {
+    fn executor(&self) -> Option<&Waker>;
+
+    fn state(&self) -> &State;
+
+    fn functions() -> &'static RawWakerVTable;
+}
+
+impl Wakes for State {
+    fn executor(&self) -> Option<&Waker> {
+        self.executor.get()
+    }
+
+    fn state(&self) -> &State {
+        self
+    }
+
+    fn functions() -> &'static RawWakerVTable {
+        static FUNCTIONS: RawWakerVTable = table::<State>();
+        &FUNCTIONS
+    }
+}
+
+/// What the wakers of a task point to when another executor than the first polls it, or the same with another waker.
+pub(super) struct Moved {
+    executor: Waker,
     state: Arc<State>,
 }
 
-impl Node {
-    fn new(inner: &Waker, state: &Arc<State>) -> Arc<Self> {
-        let inner = POLLING.with(|polling| polling.delegate(|| inner.clone()));
-        Arc::new(Self { inner, state: state.clone() })
+impl Wakes for Moved {
+    fn executor(&self) -> Option<&Waker> {
+        Some(&self.executor)
     }
 
-    /// Returns the node for a poll with the executor's `waker`: the one of the `last` poll, if it wakes the same. A future
-    /// that has seen a node does not clone its waker again, so a sampled poll needs a new one.
-    pub(super) fn for_poll(
-        last: Option<Arc<Self>>,
-        is_sampled: bool,
-        waker: &Waker,
-        state: &Arc<State>,
-    ) -> Arc<Self> {
-        let known = last.filter(|node| !is_sampled && node.inner.will_wake(waker));
-        known.unwrap_or_else(|| Self::new(waker, state))
+    fn state(&self) -> &State {
+        &self.state
     }
 
-    fn wake(&self) {
-        self.state.wake();
-        self.inner.wake_by_ref();
+    fn functions() -> &'static RawWakerVTable {
+        static FUNCTIONS: RawWakerVTable = table::<Moved>();
+        &FUNCTIONS
     }
 }
 
-/// A waker for one poll, which borrows its node: a future that keeps it must clone it.
+/// A waker for one poll, which borrows what it points to: a future that keeps it must clone it.
 pub(super) struct Borrowed<'a> {
     waker: ManuallyDrop<Waker>,
-    _node: &'a Arc<Node>,
+    _target: PhantomData<&'a State>,
 }
 
 impl<'a> Borrowed<'a> {
-    pub(super) fn new(node: &'a Arc<Node>) -> Self {
-        let raw = RawWaker::new(Arc::as_ptr(node).cast(), &FUNCTIONS);
+    /// Returns the waker for a poll with the executor's `waker`. It is the same as that of the last poll if the executor's
+    /// is and the `tag` is. A future that has seen a waker does not clone it again, so a sampled poll needs another tag.
+    pub(super) fn for_poll(
+        state: &'a Arc<State>,
+        moved: &'a mut Option<Arc<Moved>>,
+        tag: u8,
+        waker: &Waker,
+    ) -> Self {
+        let first = match state.executor.get() {
+            Some(first) => first,
+            // SAFETY: this is the first poll. Only wakers of the task use the cell as well, and there is none yet.
+            None => unsafe { state.executor.set(cloned(waker)) },
+        };
+        if first.will_wake(waker) {
+            return Self::of(state, tag);
+        }
+        if moved.as_ref().is_none_or(|moved| !moved.executor.will_wake(waker)) {
+            *moved = Some(Arc::new(Moved { executor: cloned(waker), state: state.clone() }));
+        }
+        match moved {
+            Some(moved) => Self::of(moved, tag),
+            None => Self::of(state, tag),
+        }
+    }
+
+    fn of<T: Wakes>(target: &'a Arc<T>, tag: u8) -> Self {
+        let data = Arc::as_ptr(target).cast::<()>();
+        let raw = RawWaker::new(data.map_addr(|address| address | usize::from(tag) & TAGS), T::functions());
         // SAFETY: the functions keep the contract of wakers; this one owns no reference, and is never dropped.
-        Self { waker: ManuallyDrop::new(unsafe { Waker::from_raw(raw) }), _node: node }
+        Self { waker: ManuallyDrop::new(unsafe { Waker::from_raw(raw) }), _target: PhantomData }
     }
 }
 
@@ -69,42 +110,63 @@ impl Deref for Borrowed<'_> {
     }
 }
 
-static FUNCTIONS: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, drop_node);
+/// Clones the executor's waker, which may be that of a task around this one.
+fn cloned(waker: &Waker) -> Waker {
+    POLLING.with(|polling| polling.delegate(|| waker.clone()))
+}
+
+/// The bits of a waker's pointer that tell polls apart.
+const TAGS: usize = 7;
+const _: () = assert!(align_of::<State>() > TAGS && align_of::<Moved>() > TAGS);
+
+const fn table<T: Wakes>() -> RawWakerVTable {
+    RawWakerVTable::new(clone::<T>, wake::<T>, wake_by_ref::<T>, drop_waker::<T>)
+}
+
+/// Returns what a waker points to.
+fn target<T>(data: *const ()) -> *const T {
+    data.map_addr(|address| address & !TAGS).cast()
+}
 
 #[inline(never)]
-unsafe fn clone(data: *const ()) -> RawWaker {
-    // SAFETY: `data` is from an `Arc` that lives as long as the waker.
-    unsafe { Arc::increment_strong_count(data.cast::<Node>()) };
+unsafe fn clone<T: Wakes>(data: *const ()) -> RawWaker {
+    // SAFETY: the target is from an `Arc` that lives as long as the waker.
+    unsafe { Arc::increment_strong_count(target::<T>(data)) };
     if POLLING.with(|polling| polling.cloned(data)) {
         // SAFETY: as above.
-        note_await(unsafe { &*data.cast::<Node>() });
+        note_await(unsafe { &*target::<T>(data) }.state());
     }
-    RawWaker::new(data, &FUNCTIONS)
+    RawWaker::new(data, T::functions())
 }
 
-unsafe fn wake(data: *const ()) {
+unsafe fn wake<T: Wakes>(data: *const ()) {
     POLLING.with(|polling| polling.dropped(data));
     // SAFETY: the waker owns a reference, which ends here.
-    let node = unsafe { Arc::from_raw(data.cast::<Node>()) };
-    node.wake();
+    woken(&*unsafe { Arc::from_raw(target::<T>(data)) });
 }
 
-unsafe fn wake_by_ref(data: *const ()) {
+unsafe fn wake_by_ref<T: Wakes>(data: *const ()) {
     // SAFETY: the waker owns a reference, or borrows one.
-    let node = ManuallyDrop::new(unsafe { Arc::from_raw(data.cast::<Node>()) });
-    node.wake();
+    woken(unsafe { &*target::<T>(data) });
 }
 
-unsafe fn drop_node(data: *const ()) {
+unsafe fn drop_waker<T: Wakes>(data: *const ()) {
     POLLING.with(|polling| polling.dropped(data));
     // SAFETY: the waker owns a reference, which ends here.
-    drop(unsafe { Arc::from_raw(data.cast::<Node>()) });
+    drop(unsafe { Arc::from_raw(target::<T>(data)) });
+}
+
+fn woken(target: &impl Wakes) {
+    target.state().wake();
+    if let Some(executor) = target.executor() {
+        executor.wake_by_ref();
+    }
 }
 
 /// The sampled poll that this thread is in.
 struct Polling {
-    /// The node of its waker; null if there is none.
-    node: Cell<*const ()>,
+    /// What its waker points to, with the tag of the poll; null if there is none.
+    waker: Cell<*const ()>,
     /// Where the poll is, so that the frames of the executor below it can be left out.
     base: Cell<Option<Registers>>,
     /// The point of the first clone that is still there: that of the innermost future, as a rule.
@@ -113,14 +175,14 @@ struct Polling {
     clones: Cell<u32>,
     /// Whether any of them was made by something else than a task that this one polls.
     is_direct: Cell<bool>,
-    /// Whether a task that is polled inside of this one is making its node.
+    /// Whether a task that is polled inside of this one is cloning its waker.
     is_delegating: Cell<bool>,
 }
 
 impl Polling {
-    /// Counts a clone of `node`; returns whether its stack is wanted.
-    fn cloned(&self, node: *const ()) -> bool {
-        if self.node.get() != node {
+    /// Counts a clone of `waker`; returns whether its stack is wanted.
+    fn cloned(&self, waker: *const ()) -> bool {
+        if self.waker.get() != waker {
             return false;
         }
         self.clones.set(self.clones.get() + 1);
@@ -138,8 +200,8 @@ impl Polling {
 
     /// Counts a clone that is gone. When all are, the future that made them is over (a timer registers its waker before
     /// it finds out that it has run off), and the task awaits something else, if anything.
-    fn dropped(&self, node: *const ()) {
-        if self.node.get() == node {
+    fn dropped(&self, waker: *const ()) {
+        if self.waker.get() == waker {
             self.clones.set(self.clones.get().saturating_sub(1));
             if self.clones.get() == 0 {
                 self.point.set(None);
@@ -152,7 +214,7 @@ impl Polling {
 thread_local! {
     static POLLING: Polling = const {
         Polling {
-            node: Cell::new(ptr::null()),
+            waker: Cell::new(ptr::null()),
             base: Cell::new(None),
             point: Cell::new(None),
             clones: Cell::new(0),
@@ -168,19 +230,19 @@ const OWN_FRAMES: usize = 2;
 /// Keeps the stack of the running poll, from the future that clones the waker to the task.
 #[cold]
 #[inline(never)]
-fn note_await(node: &Node) {
+fn note_await(state: &State) {
     let Some(awaits) = awaits() else { return };
+    let Some(poll) = POLLING.with(|polling| polling.base.get()) else { return };
     let mut frames = [0; MAX_FRAMES];
-    let depth = live::unwind_here(&mut frames).depth;
-    let base = POLLING.with(|polling| polling.base.get());
-    let below = base.map_or(0, |base| live::unwind(&base, &mut [0; MAX_FRAMES]).depth);
-    // A stack that is cut short is kept as it is.
-    let end = if below < depth && depth < MAX_FRAMES { depth - below } else { depth };
+    let unwound = live::unwind_to(&poll, &Registers::here(), &mut frames);
+    // The last frame is the task's own; a stack that is cut short before it is kept as it is.
+    let is_whole = unwound.end == End::Truncated(Reason::OutOfStack);
+    let end = unwound.depth - usize::from(is_whole);
     let stack = awaits.stack(&frames[OWN_FRAMES.min(end)..end]);
-    let own = &node.state.labels;
+    let own = &state.labels;
     let (context, slow) = match own.is_current() {
-        true => node.state.contexts(awaits, own),
-        false => node.state.contexts(awaits, &LabelSet::current()),
+        true => state.contexts(awaits, own),
+        false => state.contexts(awaits, &LabelSet::current()),
     };
     let point = AwaitPoint { stack, context, slow, weight: 0 };
     POLLING.with(|polling| polling.point.set(Some(point)));
@@ -193,11 +255,10 @@ pub(super) struct Sampled {
 
 impl Sampled {
     /// Begins a poll in the function whose registers are `base`.
-    pub(super) fn begin(node: &Arc<Node>, base: Registers) -> Self {
-        let node = Arc::as_ptr(node).cast();
+    pub(super) fn begin(waker: &Waker, base: Registers) -> Self {
         POLLING.with(|polling| Self {
             before: (
-                polling.node.replace(node),
+                polling.waker.replace(waker.data()),
                 polling.base.replace(Some(base)),
                 polling.point.replace(None),
                 polling.clones.replace(0),
@@ -217,9 +278,9 @@ impl Sampled {
 
 impl Drop for Sampled {
     fn drop(&mut self) {
-        let (node, base, point, clones, is_direct) = self.before;
+        let (waker, base, point, clones, is_direct) = self.before;
         POLLING.with(|polling| {
-            polling.node.set(node);
+            polling.waker.set(waker);
             polling.base.set(base);
             polling.point.set(point);
             polling.clones.set(clones);
@@ -271,19 +332,19 @@ mod tests {
     #[test]
     fn no_order_of_polls_loses_a_wake_up() {
         const POLLS: u32 = 6;
-        let state = Arc::new(State::new(1, "model", LabelSet::EMPTY, StackNumber::NONE));
         let executors = [Arc::new(Executor::default()), Arc::new(Executor::default())];
         let wakers = executors.clone().map(Waker::from);
         let woken = || executors.clone().map(|executor| executor.0.load(Ordering::SeqCst));
         for keeps in [Keeps::UnlessSame, Keeps::Always, Keeps::CloneFrom] {
             for order in 0..4u32.pow(POLLS) {
-                let (mut last, mut kept) = (None, None);
+                let state = Arc::new(State::new(1, "model", LabelSet::EMPTY, StackNumber::NONE));
+                let (mut moved, mut tag, mut kept) = (None, 0, None);
                 for poll in 0..POLLS {
                     let choice = order >> (2 * poll) & 3;
                     let (executor, is_sampled) = ((choice & 1) as usize, choice & 2 != 0);
-                    let node = Node::for_poll(last.take(), is_sampled, &wakers[executor], &state);
-                    keeps.keep(&mut kept, &Borrowed::new(&node));
-                    last = Some(node);
+                    tag += u8::from(is_sampled);
+                    let waker = Borrowed::for_poll(&state, &mut moved, tag, &wakers[executor]);
+                    keeps.keep(&mut kept, &waker);
                     let mut expected = woken();
                     expected[executor] += 1;
                     let kept: &Waker = kept.as_ref().expect("kept");
@@ -293,7 +354,8 @@ mod tests {
                 let mut expected = woken();
                 expected[(order >> (2 * (POLLS - 1)) & 1) as usize] += 1;
                 // The task is dropped first, and the waker used up elsewhere.
-                drop(last);
+                let is_freed = Arc::downgrade(&state);
+                drop((state, moved));
                 std::thread::scope(|scope| {
                     if order % 512 == 0 {
                         scope.spawn(|| kept.take().expect("kept").wake());
@@ -302,11 +364,11 @@ mod tests {
                     }
                 });
                 assert_eq!(woken(), expected);
+                assert_eq!(is_freed.strong_count(), 0);
             }
         }
         drop(wakers);
-        // Nothing holds the executors any more: every node was freed.
+        // Nothing holds the executors any more: all that held their wakers was freed.
         assert!(executors.iter().all(|executor| Arc::strong_count(executor) == 1));
-        assert_eq!(Arc::strong_count(&state), 1);
     }
 }

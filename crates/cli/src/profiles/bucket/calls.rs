@@ -28,7 +28,7 @@ pub(super) struct Bucket {
     runtime: &'static Runtime,
 }
 
-/// Returns the runtime of all buckets, which is never dropped: whoever reads may be in a runtime of its own.
+/// Returns the runtime of all buckets, which is never dropped: the caller may itself run in another runtime.
 fn runtime() -> Result<&'static Runtime> {
     static RUNTIME: OnceLock<std::io::Result<Runtime>> = OnceLock::new();
     let started = RUNTIME.get_or_init(|| {
@@ -47,7 +47,6 @@ impl Bucket {
         Path::parse(whole.collect::<Vec<_>>().join("/")).map_err(|error| self.wrong(path, &error.into()))
     }
 
-    /// Waits for a call.
     fn call<T: Send + 'static>(
         &self,
         path: &str,
@@ -70,7 +69,7 @@ impl Bucket {
             _ => ErrorKind::Io,
         };
         let text = error.to_string();
-        // Without credentials, the machine that it runs on is asked for some.
+        // Without credentials, object_store asks the machine that it runs on for some.
         let hint = if text.contains(METADATA) { "no credentials in the environment, and " } else { "" };
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         let text: String = text.chars().take(MAX_SHOWN).collect();
@@ -86,6 +85,7 @@ impl Store for Bucket {
         Ok(Listing {
             folders: found.common_prefixes.iter().filter_map(name).collect(),
             files: found.objects.iter().filter_map(|object| name(&object.location)).collect(),
+            bytes: found.objects.iter().map(|object| object.size).fold(0, u64::saturating_add),
         })
     }
 

@@ -1,6 +1,6 @@
 //! Buckets as the store of collectors: `s3://`, `gs://` and `az://`, by the crate `object_store`.
 //!
-//! [`calls`] makes plain blocking calls of its asynchronous ones; [`http`] is the client that it uses, which is the
+//! [`calls`] turns its asynchronous calls into blocking ones; [`http`] is the client that it uses, which is the
 //! command's own.
 
 mod calls;

@@ -98,7 +98,7 @@ fn write_deploy(deploy: &Deploy, out: &mut dyn Write) -> Result<()> {
     }
     for row in new_functions {
         let share = row.share * 100.0;
-        writeln!(out, "    {share:5.1}% of CPU  {} ({}): is new in this version", row.function, row.owner)?;
+        writeln!(out, "    {share:5.1}% of CPU  {} ({}): new in this version", row.function, row.owner)?;
     }
     Ok(())
 }

@@ -12,11 +12,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use clap::{Subcommand, ValueHint};
 use flamelet_collect::config::Config;
-use flamelet_collect::{Access, Options, ScrapeJob, Scraper, Tenants};
+use flamelet_collect::{Access, Certificate, Options, ScrapeJob, Scraper, Tenants};
 use flamelet_profile::budget::parse_size;
 use flamelet_profile::moment;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -41,9 +42,9 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum What {
-    /// Print views over the blocks for an engine that reads Parquet: duckdb or clickhouse
+    /// Print SQL views over the blocks, for duckdb or clickhouse
     Sql(sql::Args),
-    /// Say what got slower from one version of a service to the next, beyond noise
+    /// Show what got slower from one version of a service to the next, beyond noise
     Changes(changes::Args),
 }
 
@@ -56,7 +57,7 @@ struct CollectArgs {
     /// s3://BUCKET/PREFIX, gs://…, az://…
     #[arg(long, value_name = "DIR|URL", value_hint = ValueHint::DirPath)]
     store: Option<PathBuf>,
-    /// The folder for what is accepted and not in the bucket yet [default: in ~/.local/state/flamelet/collect]
+    /// The folder for profiles that are accepted but not in the bucket yet [default: in ~/.local/state/flamelet/collect]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with = "read_only")]
     log: Option<PathBuf>,
     /// Take profiles of a service at its pprof endpoints (may be given several times)
@@ -65,7 +66,7 @@ struct CollectArgs {
     /// How long each CPU profile is, and how often other profiles are taken [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     interval: Option<Duration>,
-    /// A configuration file in YAML; options given here win
+    /// A configuration file in YAML; options on the command line override it
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     config: Option<PathBuf>,
     /// Check the configuration and exit
@@ -74,22 +75,28 @@ struct CollectArgs {
     /// Answer queries about a folder or a bucket that other collectors write
     #[arg(long, conflicts_with = "scrape")]
     read_only: bool,
-    /// Require one of the tokens in this file: one a line, after the name of its tenant if it has one
+    /// Require a token from this file (one per line, after its tenant's name if it has one)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     token_file: Option<PathBuf>,
+    /// Serve over TLS with this certificate in PEM, which is read again when it changes
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The key of the certificate
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
     /// How often blocks are written; until then profiles are in the log, which SQL engines do not see [default: 5m]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     flush: Option<Duration>,
     /// How long profiles are kept [default: 7d]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     keep: Option<Duration>,
-    /// The most bytes of all blocks; the oldest are removed first [default: 50GiB, no limit in a bucket]
+    /// The maximum size of all blocks; the oldest are removed first [default: 50GiB, no limit in a bucket]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     max_bytes: Option<u64>,
-    /// Compare the versions of all services this often, and say what got slower; also with --read-only
+    /// Compare the versions of all services at this interval and report what got slower; also with --read-only
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     watch: Option<Duration>,
-    /// What a core costs in an hour: answers and pages then say what services and functions cost in a month
+    /// The price of one core-hour; answers and pages then show monthly costs
     #[arg(long, value_name = "PRICE", value_parser = usage::parse_price)]
     price: Option<f64>,
 }
@@ -100,7 +107,7 @@ pub(crate) fn guide() -> Guide {
         examples: &[
             (
                 "flamelet collect --store /var/lib/flamelet --scrape checkout=127.0.0.1:3000",
-                "CPU and heap profiles of one service, again and again",
+                "CPU and heap profiles of one service, continuously",
             ),
             ("flamelet collect --config collect.yaml", "many services, from a file"),
             ("flamelet collect --config collect.yaml --check", "only check the file"),
@@ -118,8 +125,8 @@ pub(crate) fn guide() -> Guide {
                 "what got slower with the deploys of the last day",
             ),
         ],
-        more: "Pyroscope's agents, OpenTelemetry (OTLP over HTTP and gRPC), Parca's senders and `flamelet push --to URL`\n\
-               can send profiles to the printed address, and Grafana's Pyroscope data source can read there.\n\
+        more: "Pyroscope's agents, OpenTelemetry (OTLP over HTTP and gRPC), Parca's senders and `flamelet push --to URL` \
+               can send profiles to the printed address, and Grafana's Pyroscope data source can query it. \
                `flamelet top DIR --service NAME --from -1h` and the other reports read the folder itself."
             .to_owned(),
         ..Guide::default()
@@ -141,9 +148,7 @@ fn parse_target(text: &str) -> std::result::Result<(String, String), String> {
 }
 
 fn parse_time(text: &str) -> std::result::Result<Duration, String> {
-    let nanos =
-        moment::parse_span(text).and_then(|nanos| u64::try_from(nanos).ok()).filter(|&nanos| nanos > 0);
-    nanos.map(Duration::from_nanos).ok_or_else(|| "write it as 3s, 5m or 7d".to_owned())
+    moment::parse_length(text).ok_or_else(|| "write it as 3s, 5m or 7d".to_owned())
 }
 
 fn parse_bytes(text: &str) -> std::result::Result<u64, String> {
@@ -166,7 +171,8 @@ fn collect(args: &Args) -> Result<()> {
         let sources: usize = plan.jobs.iter().map(ScrapeJob::sources).sum();
         let listed = if sources == 0 { String::new() } else { format!(", {sources} discovery sources") };
         let store = plan.store.display();
-        note!("The configuration is valid: {targets} targets{listed}, store {store}");
+        let targets = if targets == 1 { "1 target".to_owned() } else { format!("{targets} targets") };
+        note!("The configuration is valid: {targets}{listed}, store {store}");
         return Ok(());
     }
     plan.run()
@@ -178,6 +184,7 @@ struct CollectPlan {
     store: PathBuf,
     options: Options,
     access: Access,
+    certificate: Option<Certificate>,
     jobs: Vec<ScrapeJob>,
     is_read_only: bool,
 }
@@ -191,6 +198,7 @@ impl CollectPlan {
                 Config::parse(&path.display().to_string(), &text).map_err(Failure::new)?
             }
         };
+        let certificate = certificate(args, &config)?;
         let store = args.store.clone().or_else(|| config.store.clone());
         let store = store.ok_or_else(|| Failure::new("give the folder for the profiles with --store DIR"))?;
         let mut options = options_for(&store, args.log.as_deref(), args.read_only)?;
@@ -201,9 +209,14 @@ impl CollectPlan {
         options.max_bytes = args.max_bytes.or(config.max_bytes).unwrap_or(options.max_bytes);
         options.watch = args.watch.or(config.watch);
         options.price = args.price.or(config.price);
-        let access = match args.token_file.as_ref().or(config.token_file.as_ref()) {
-            None => Access::open(config.tenants),
-            Some(path) => tokens(path)?,
+        options.debuginfod = config.debuginfod.unwrap_or_else(debuginfod_servers);
+        let access = match (&args.token_file, &config.token_file) {
+            (Some(path), _) => tokens(path)?,
+            (None, Some(file)) => {
+                let place = place_in_config(args, file.place);
+                tokens(&file.path).map_err(|why| Failure::new(format!("{place}{why}")))?
+            }
+            (None, None) => Access::open(config.tenants),
         };
         let interval = args.interval.unwrap_or(INTERVAL);
         let mut jobs = config.jobs;
@@ -212,7 +225,7 @@ impl CollectPlan {
         }
         jobs.extend(args.scrape.iter().map(|(name, address)| ScrapeJob::of_target(name, address, interval)));
         let listen = args.listen.clone().or(config.listen).unwrap_or_else(|| LISTEN.to_owned());
-        Ok(Self { listen, store, options, access, jobs, is_read_only: args.read_only })
+        Ok(Self { listen, store, options, access, certificate, jobs, is_read_only: args.read_only })
     }
 
     /// Opens the store.
@@ -235,7 +248,8 @@ impl CollectPlan {
         let listener = TcpListener::bind(&self.listen).about(format!("--listen {}", self.listen))?;
         let address = listener.local_addr()?;
         let tenants = Arc::new(self.open()?);
-        output::line(&format!("http://{address}"))?;
+        let scheme = if self.certificate.is_some() { "https" } else { "http" };
+        output::line(&format!("{scheme}://{address}"))?;
         if !address.ip().is_loopback() && self.access.is_open() {
             note!(
                 "Anyone who can reach {address} can send and read profiles; require a token with --token-file FILE."
@@ -244,17 +258,19 @@ impl CollectPlan {
         let jobs = if self.is_read_only { Vec::new() } else { self.jobs };
         let scraper = Scraper::start(tenants.main(), jobs)?;
         let upkeep = start_upkeep(&tenants, self.options.flush, &stop)?;
+        let is_asking = !self.options.debuginfod.is_empty() && !self.is_read_only;
+        let symbols = is_asking.then(|| start_symbols(&tenants, &stop)).transpose()?;
         let watch = self.options.watch.map(|every| start_watch(&tenants, every, &stop)).transpose()?;
         let stopped = stop.clone();
-        flamelet_collect::serve(listener, tenants.clone(), self.access, move || {
+        flamelet_collect::serve(listener, tenants.clone(), self.access, self.certificate, move || {
             stopped.load(Ordering::Relaxed)
         })?;
         stop.store(true, Ordering::Relaxed);
         scraper.stop();
         upkeep.thread().unpark();
         let _ = upkeep.join();
-        // It only reads, perhaps for minutes: the end does not wait for it.
-        drop(watch);
+        // They may be busy for minutes: the end does not wait for them.
+        drop((watch, symbols));
         tenants.close();
         Ok(())
     }
@@ -276,68 +292,118 @@ fn bucket_of(store: &Path) -> Option<&str> {
     store.to_str().filter(|text| text.contains("://"))
 }
 
+/// Reads the certificate that the command line or the configuration names.
+fn certificate(args: &CollectArgs, config: &Config) -> Result<Option<Certificate>> {
+    let (chain, key, place) = match (&args.tls_cert, &args.tls_key, &config.tls) {
+        (Some(chain), Some(key), _) => (chain, key, String::new()),
+        (.., Some(files)) => (&files.cert_file, &files.key_file, place_in_config(args, files.place)),
+        _ => return Ok(None),
+    };
+    let read = Certificate::read(chain, key).map_err(|why| Failure::new(format!("{place}{why}")))?;
+    if read.is_key_exposed() {
+        note!("Every user of this machine can read {}; chmod 600 keeps it secret.", key.display());
+    }
+    Ok(Some(read))
+}
+
+/// Formats a place in the configuration for the beginning of a message.
+fn place_in_config(args: &CollectArgs, (line, column): (usize, usize)) -> String {
+    let name = args.config.as_deref().unwrap_or(Path::new("")).display();
+    format!("{name}:{line}:{column}: ")
+}
+
 fn tokens(path: &PathBuf) -> Result<Access> {
     let text = std::fs::read_to_string(path).about(path.display())?;
     Access::parse(&text).map_err(|why| Failure::new(format!("{}: {why}", path.display())))
 }
 
-/// When the first blocks of a new store are made; the next ones at twice the time, up to `--flush`. Whoever tries it with
-/// SQL does not wait for minutes.
+/// How soon the first blocks of a new store are made; the time doubles with each next one, up to `--flush`. So a person who
+/// tries SQL on it does not wait for minutes.
 const FIRST_FLUSH: Duration = Duration::from_secs(5);
 
-/// Starts a thread that makes blocks at this interval, and when very much was accepted.
-fn start_upkeep(
-    tenants: &Arc<Tenants>,
-    every: Duration,
+/// Starts a thread that takes turns until the end. A bug must not end it: without upkeep, the log grows until the disk is
+/// full.
+fn start_thread(
+    name: &str,
+    what: &'static str,
     stop: &Arc<AtomicBool>,
-) -> Result<std::thread::JoinHandle<()>> {
-    let (tenants, stop) = (tenants.clone(), stop.clone());
+    mut turn: impl FnMut() + Send + 'static,
+) -> Result<JoinHandle<()>> {
+    let stop = stop.clone();
     let work = move || {
-        let mut pause = FIRST_FLUSH.min(every);
-        let mut next = Instant::now() + pause;
         while !stop.load(Ordering::Relaxed) {
-            std::thread::park_timeout(
-                next.saturating_duration_since(Instant::now()).min(Duration::from_secs(1)),
-            );
-            let is_due = Instant::now() >= next;
-            // A bug must not end it: without it, the log grows until the disk is full.
-            let outcome = catch_unwind(AssertUnwindSafe(|| match is_due {
-                true => tenants.maintain(),
-                false => tenants.maintain_due(),
-            }));
-            if outcome.is_err() {
-                note!("Making blocks failed (a bug in flamelet); it is tried again.");
-            }
-            if is_due || outcome.is_err() {
-                pause = (pause * 2).min(every);
-                next = Instant::now() + pause;
+            if catch_unwind(AssertUnwindSafe(&mut turn)).is_err() {
+                note!("{what} failed (a bug in flamelet); it is tried again.");
             }
         }
     };
-    Ok(std::thread::Builder::new().name("upkeep".to_owned()).spawn(work)?)
+    Ok(std::thread::Builder::new().name(name.to_owned()).spawn(work)?)
 }
 
-/// Starts a thread that compares versions at this interval, for the first time at once.
-fn start_watch(
-    tenants: &Arc<Tenants>,
-    every: Duration,
-    stop: &Arc<AtomicBool>,
-) -> Result<std::thread::JoinHandle<()>> {
-    let (tenants, stop) = (tenants.clone(), stop.clone());
-    let work = move || {
-        let mut next = Instant::now();
-        while !stop.load(Ordering::Relaxed) {
-            let now = Instant::now();
-            if now < next {
-                std::thread::park_timeout(next.saturating_duration_since(now).min(Duration::from_secs(1)));
-                continue;
-            }
-            // A bug must not end it.
-            if catch_unwind(AssertUnwindSafe(|| tenants.watch())).is_err() {
-                note!("Comparing versions failed (a bug in flamelet); it is tried again.");
-            }
-            next = Instant::now() + every;
+/// Waits until then, or for a second.
+fn wait_for(then: Instant) {
+    std::thread::park_timeout(then.saturating_duration_since(Instant::now()).min(Duration::from_secs(1)));
+}
+
+/// Makes blocks at this interval, and when a great deal was accepted.
+fn start_upkeep(tenants: &Arc<Tenants>, every: Duration, stop: &Arc<AtomicBool>) -> Result<JoinHandle<()>> {
+    let tenants = tenants.clone();
+    let mut pause = FIRST_FLUSH.min(every);
+    let mut next = Instant::now() + pause;
+    start_thread("upkeep", "Making blocks", stop, move || {
+        wait_for(next);
+        if Instant::now() < next {
+            return tenants.maintain_due();
         }
-    };
-    Ok(std::thread::Builder::new().name("watch".to_owned()).spawn(work)?)
+        pause = (pause * 2).min(every);
+        next = Instant::now() + pause;
+        tenants.maintain();
+        next = Instant::now() + pause;
+    })
+}
+
+/// Returns the servers that the environment names.
+fn debuginfod_servers() -> Vec<String> {
+    servers_in(&std::env::var("DEBUGINFOD_URLS").unwrap_or_default())
+}
+
+/// Returns the URLs in a text. Fedora's also says how files are verified (`ima:enforcing`).
+fn servers_in(urls: &str) -> Vec<String> {
+    let is_url = |word: &&str| word.starts_with("http://") || word.starts_with("https://");
+    urls.split_whitespace().filter(is_url).map(str::to_owned).collect()
+}
+
+/// Fetches symbols that are missing.
+fn start_symbols(tenants: &Arc<Tenants>, stop: &Arc<AtomicBool>) -> Result<JoinHandle<()>> {
+    let (tenants, is_over) = (tenants.clone(), stop.clone());
+    start_thread("symbols", "Fetching symbols", stop, move || {
+        std::thread::park_timeout(Duration::from_millis(200));
+        tenants.fetch_symbols(&|| is_over.load(Ordering::Relaxed));
+    })
+}
+
+/// Compares versions at this interval, for the first time at once.
+fn start_watch(tenants: &Arc<Tenants>, every: Duration, stop: &Arc<AtomicBool>) -> Result<JoinHandle<()>> {
+    let tenants = tenants.clone();
+    let mut next = Instant::now();
+    start_thread("watch", "Comparing versions", stop, move || {
+        if Instant::now() < next {
+            return wait_for(next);
+        }
+        next = Instant::now() + every;
+        tenants.watch();
+        next = Instant::now() + every;
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_are_urls() {
+        let fedora = "ima:enforcing https://debuginfod.fedoraproject.org/ ima:ignore http://h:8002";
+        assert_eq!(servers_in(fedora), ["https://debuginfod.fedoraproject.org/", "http://h:8002"]);
+        assert_eq!(servers_in(" "), Vec::<String>::new());
+    }
 }

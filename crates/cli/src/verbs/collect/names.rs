@@ -37,7 +37,7 @@ fn servers(text: &str) -> Vec<SocketAddr> {
 fn ask_one(server: SocketAddr, question: &[u8], wait: Duration) -> io::Result<Vec<u8>> {
     let here: IpAddr = if server.is_ipv4() { [0, 0, 0, 0].into() } else { [0u16; 8].into() };
     let socket = UdpSocket::bind((here, 0))?;
-    // Answers of others are not received.
+    // Receives no answers from anyone else.
     socket.connect(server)?;
     socket.set_read_timeout(Some(wait))?;
     socket.send(question)?;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use flamelet_collect::{Asked, Usage, UsageBy, UsageOptions, usage};
 use flamelet_profile::{Budget, Granularity, moment};
+use flamelet_remote::selector::Selector;
 use flamelet_report::by::Grouping;
 use flamelet_report::{Mine, Report, ReportKind, ReportOptions};
 
@@ -12,13 +13,12 @@ use crate::error::{About, Failure, Result};
 use crate::job::{self, Job};
 use crate::output;
 use crate::profiles::SourceOptions;
-use crate::profiles::collected::{collected_of, reader_of};
+use crate::profiles::collected::{CollectedPart, part_of, reader_of};
 use crate::profiles::history::Range;
 
 /// Rows that are shown unless `-n` says otherwise.
 const ROWS: usize = 40;
 
-/// Reads a price.
 pub(crate) fn parse_price(text: &str) -> std::result::Result<f64, String> {
     let price: Option<f64> = text.parse().ok().filter(|price: &f64| price.is_finite() && *price >= 0.0);
     price.ok_or_else(|| "write it as a number, such as 0.03".to_owned())
@@ -28,20 +28,21 @@ pub(crate) fn parse_price(text: &str) -> std::result::Result<f64, String> {
 pub(crate) struct Fleet {
     folder: PathBuf,
     range: Range,
+    select: Option<Selector>,
 }
 
 /// Returns the fleet that a question about no service in particular is about. Of a folder with one service, the question
 /// is about that service, as long as no price is given.
 pub(crate) fn fleet_of(source: &SourceOptions, price: Option<f64>) -> Result<Option<Fleet>> {
     let [only] = &source.sources[..] else { return no_fleet(price) };
-    let Some(found) = collected_of(only, source.range) else { return no_fleet(price) };
-    let (folder, range) = found?;
+    let Some(found) = part_of(only, source.range) else { return no_fleet(price) };
+    let CollectedPart { folder, range, select } = found?;
     if source.which.service.is_some() || source.which.profile.as_deref().is_some_and(|name| name != "cpu") {
         return no_fleet(price);
     }
     let services = reader_of(folder)?.services(&Budget::new(source.limits)).about(folder.display())?;
     let is_fleet = services.len() > 1 || price.is_some();
-    Ok(is_fleet.then(|| Fleet { folder: folder.to_owned(), range }))
+    Ok(is_fleet.then(|| Fleet { folder: folder.to_owned(), range, select }))
 }
 
 fn no_fleet(price: Option<f64>) -> Result<Option<Fleet>> {
@@ -80,7 +81,8 @@ impl Fleet {
             node_count: Some(0),
             ..job.options.clone()
         };
-        let asked = Asked { service: None, select: None, from, to, limits: job.source.limits };
+        let select = self.select.as_ref();
+        let asked = Asked { service: None, select, from, to, limits: job.source.limits };
         let mut notes = Vec::new();
         let found = usage(&reader, &asked, &options_of(grouping, price), |mut profile| {
             job.source.symbols.apply(&mut profile, &mut notes);

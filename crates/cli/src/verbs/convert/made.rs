@@ -19,7 +19,7 @@ pub(crate) enum Made {
 const PICTURES: [(&str, &str, Made); 4] = [
     ("dot", "the call graph for Graphviz", Made::Dot),
     ("svg", "a flame graph", Made::Flame(Picture::Svg)),
-    ("png", "a flame graph as a picture of pixels", Made::Flame(Picture::Png)),
+    ("png", "a flame graph as a PNG image", Made::Flame(Picture::Png)),
     ("html", "a flame graph as one interactive page", Made::Flame(Picture::Html)),
 ];
 

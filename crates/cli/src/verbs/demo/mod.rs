@@ -18,7 +18,7 @@ use crate::arguments::values::seconds;
 use crate::error::{About, Failure, Result};
 use crate::job::{Ask, Picture, Question, answer_to};
 use crate::profiles::SymbolOptions;
-use crate::progress::Waiting;
+use crate::progress::ProgressLine;
 
 /// The demo's result.
 struct DemoProfiles {
@@ -94,7 +94,7 @@ fn profile(profiler: &Profiler, service: &service::DemoService, args: &Args) -> 
     let what = format!("Profiling its CPU for {} s", args.duration.as_secs_f64());
     note!("{what} …");
     let before = profiler.heap().map_err(|error| failure(&error))?;
-    let waiting = Waiting::start(&what, Some(args.duration));
+    let waiting = ProgressLine::start(&what, Some(args.duration));
     let cpu = profiler.cpu(args.duration).run().map_err(|error| failure(&error))?;
     drop(waiting);
     let after = profiler.heap().map_err(|error| failure(&error))?;

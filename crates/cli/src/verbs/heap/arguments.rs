@@ -45,7 +45,6 @@ struct HeapViews {
 }
 
 impl Args {
-    /// Returns the requested view.
     pub(super) fn view(&self) -> Option<HeapView> {
         let views = self.views;
         let chosen = [

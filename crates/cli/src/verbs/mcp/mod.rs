@@ -43,12 +43,15 @@ pub(crate) struct Args {
 }
 
 /// What a client's settings usually look like.
-const SETTINGS: &str = r#"Clients start the server themselves. Their settings usually read:
+const SETTINGS: &str = concat!(
+    r#"Clients start the server themselves. Their settings usually read:
   {"mcpServers": {"flamelet": {"command": "flamelet", "args": ["mcp", "--allow", "/srv/profiles"]}}}
 
-Only what the options allow is read, whatever a profile names: files below --allow (links that lead out of it are
-refused), the source of the standard library, and services named by --host. Nothing is written without --write, except a
-temporary file for each recording."#;
+"#,
+    "Only what the options allow is read, whatever a profile names: files below --allow (links that lead out of it are \
+     refused), the source of the standard library, and services named by --host. Nothing is written without --write, \
+     except a temporary file for each recording."
+);
 
 pub(crate) fn guide() -> Guide {
     Guide {
@@ -56,7 +59,7 @@ pub(crate) fn guide() -> Guide {
         examples: &[
             ("flamelet mcp", "profiles and sources below this folder"),
             ("flamelet mcp --allow /srv/profiles --host localhost:3000", "and profiles from a service"),
-            ("flamelet mcp --allow-record --write /tmp/profiles", "recordings, too, and keep them"),
+            ("flamelet mcp --allow-record --write /tmp/profiles", "also record, and keep the recordings"),
         ],
         more: SETTINGS.to_owned(),
         ..Guide::default()

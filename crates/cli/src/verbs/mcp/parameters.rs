@@ -5,7 +5,6 @@ use serde_json::{Map, Value, json};
 
 use crate::error::{Failure, Result};
 
-/// A parameter of a tool.
 pub(super) struct Parameter {
     name: &'static str,
     kind: ParameterKind,

@@ -120,7 +120,7 @@ fn calls_a_tool(message: &Value) -> bool {
     message.as_array().map_or_else(|| is_call(message), |batch| batch.iter().any(is_call))
 }
 
-/// Writes an answer as one line. A client that does not listen any more has ended, or ends soon.
+/// Writes an answer as one line. A client that no longer listens has ended, or ends soon.
 fn send(output: &Mutex<impl Write>, answer: Option<Value>) {
     let Some(answer) = answer else { return };
     let mut output = output.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -176,7 +176,7 @@ fn respond(server: &McpServer, method: &str, params: &Value) -> RpcResult {
     result.map(|result| if is_stateless { completed(method, result) } else { result })
 }
 
-/// Returns whether the request names its version, as later clients do; fails if that is none of ours.
+/// Returns whether the request names its version, as later clients do; fails if the version is not supported.
 fn names_its_version(params: &Value) -> Result<bool, RpcError> {
     let Some(version) = params["_meta"].get(VERSION_KEY) else { return Ok(false) };
     if WITHOUT_HANDSHAKE.iter().any(|known| version == known) {

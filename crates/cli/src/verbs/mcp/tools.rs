@@ -22,7 +22,6 @@ pub(super) enum Needs {
     Recording,
 }
 
-/// The most rows of an answer.
 const MOST_ROWS: u64 = 100;
 /// The longest recording, and the longest capture of a service.
 const LONGEST_SECONDS: u64 = 120;
@@ -46,18 +45,18 @@ const MINE: &[Parameter] = &[Parameter::texts(
 )];
 const ROWS: &[Parameter] = &[Parameter::count("rows", MOST_ROWS, "How many rows to show (default 20)")];
 const CUM: &[Parameter] =
-    &[Parameter::switch("cum", "Sort by cost with all that functions call, not by their own")];
+    &[Parameter::switch("cum", "Sort by cumulative cost (with callees) instead of own cost")];
 const SECONDS: &[Parameter] = &[Parameter::count("seconds", LONGEST_SECONDS, "How long (default 10)")];
 const SAVE: &[Parameter] = &[Parameter::text(
     "save_as",
-    "Save it in the server's --write folder, too, under this name, such as before.pb.gz",
+    "Also save it in the server's --write folder under this name, such as before.pb.gz",
 )];
 
 /// All tools, in the order that clients see.
 pub(super) static TOOLS: &[Tool] = &[
     Tool {
         name: "open",
-        description: "Say what a profile is and how good it is: its kinds of values, size, labels, faults. \
+        description: "Say what a profile is and how good it is: its sample types, size, labels, problems. \
                       For a folder (default: the allowed ones), list the files in it.",
         parameters: &[&[Parameter::text("path", "A file, a folder, or the name of a kept profile")]],
         needs: Needs::Nothing,
@@ -80,7 +79,7 @@ pub(super) static TOOLS: &[Tool] = &[
             &[Parameter::choice(
                 "by",
                 &["yours", "crate", "module", "line", "thread"],
-                "Sum up by this (default: functions)",
+                "Group by this (default: functions)",
             )],
             ROWS,
             CUM,
@@ -92,7 +91,7 @@ pub(super) static TOOLS: &[Tool] = &[
     },
     Tool {
         name: "peek",
-        description: "Callers and callees of the functions that match: who makes a function expensive, and with what.",
+        description: "Callers and callees of the functions that match: which callers make a function expensive, and what it calls.",
         parameters: &[PROFILE, FUNCTION, FILTERS],
         needs: Needs::Nothing,
         run: answer::peek,
@@ -100,7 +99,7 @@ pub(super) static TOOLS: &[Tool] = &[
     Tool {
         name: "list",
         description: "The source of the functions that match, with the cost of each line. Shows source files below \
-                      the allowed folders, and the standard library's; of others only line numbers and costs.",
+                      the allowed folders, and the standard library's; for other files, only line numbers and costs.",
         parameters: &[PROFILE, FUNCTION, FILTERS],
         needs: Needs::Nothing,
         run: answer::list,
@@ -133,7 +132,7 @@ pub(super) static TOOLS: &[Tool] = &[
             &[
                 Parameter::texts("command", "The program and its arguments; it is run without a shell"),
                 Parameter::text("process", "The id or the name of a running process, instead of a command"),
-                Parameter::switch("off_cpu", "Record blocked time, too"),
+                Parameter::switch("off_cpu", "Also record blocked time"),
                 Parameter::switch("heap", "Record the command's allocations instead of CPU time"),
             ],
             SECONDS,

@@ -30,7 +30,7 @@ pub(crate) struct Args {
     /// Record all processes of the machine
     #[arg(short, long)]
     pub(crate) all: bool,
-    /// Samples per second of each running thread
+    /// Samples per second for each running thread
     #[arg(short = 'F', long, value_name = "HZ", default_value_t = 997)]
     pub(crate) frequency: u32,
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help = output_help())]
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     /// Stop after this many seconds, and stop the command too [default: when it exits, or Ctrl-C]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) duration: Option<std::time::Duration>,
-    /// Also record the time when threads are blocked
+    /// Also record the time that threads spend blocked
     #[arg(long)]
     pub(crate) off_cpu: bool,
     /// Record system calls instead of CPU time: counts, errors, latency
@@ -47,7 +47,7 @@ pub(crate) struct Args {
     /// Also record the arguments of system calls: files, sizes, flags (slower: the command stops at each call)
     #[arg(long, requires = "syscalls", conflicts_with_all = ["all", "off_cpu", "event"])]
     pub(crate) args: bool,
-    /// Record an event of `perf list` instead, or every call of a function with uprobe:PROGRAM:FUNCTION
+    /// Record an event from `perf list` instead, or every call of a function with uprobe:PROGRAM:FUNCTION
     #[arg(short, long, value_name = "EVENT")]
     pub(crate) event: Vec<String>,
     /// Record the command's allocations instead: all, or samples with =sampled (every 512 KB) or =SIZE
@@ -64,11 +64,11 @@ pub(crate) struct Args {
     /// Note in the profile how much work each run does, so that comparisons can be scaled to it
     #[arg(long, value_name = "N", value_parser = work)]
     pub(crate) work: Option<f64>,
-    /// Run this load generator (a shell command) during the recording, from when the command listens on a port
+    /// Run this load generator (a shell command) during the recording, starting when the command listens on a port
     #[arg(long, value_name = "CMD")]
     pub(crate) load: Option<String>,
-    /// Start the load when the command prints this text, listens on this port (:80; numbers from 1024 on are ports), or
-    /// after this time (2s, 500ms, 2m; smaller numbers are seconds)
+    /// Start the load when the command prints TEXT, listens on PORT (:80, or a number from 1024), or after TIME (2s,
+    /// 500ms; a smaller number means seconds)
     #[arg(long, value_name = "TEXT|PORT|TIME", requires = "load")]
     pub(crate) load_after: Option<LoadAfter>,
     /// Take symbols from this binary, debug file or folder

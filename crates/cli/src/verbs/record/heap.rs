@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use flamelet_profile::unit;
 use flamelet_record::preload::Library;
-use flamelet_record::preload::heap::{HeapRecordOptions, HeapSummary, Progress, Recorded, record};
+use flamelet_record::preload::heap::{HeapProgress, HeapRecordOptions, HeapSummary, Recorded, record};
 
 use super::arguments::{Args, HEAP_FILE, Heap};
 use super::live_line::LiveLine;
@@ -38,12 +38,12 @@ fn record_once(args: &Args, heap: Heap, run: Run<'_>) -> Result<Recorded> {
     options.checkpoint = run.checkpoint;
     options.shield_command = run.interruptions.shield_command();
     let mut line = LiveLine::new(true);
-    let mut tell = |progress: &Progress| line.show(&live_line(progress));
+    let mut tell = |progress: &HeapProgress| line.show(&live_line(progress));
     record(options, &mut tell, run.interruptions.flag()).map_err(|error| Failure::new(error.to_string()))
 }
 
-fn live_line(progress: &Progress) -> String {
-    let Progress { elapsed, processes, allocations, live } = progress;
+fn live_line(progress: &HeapProgress) -> String {
+    let HeapProgress { elapsed, processes, allocations, live } = progress;
     let live = unit::label(i64::try_from(*live).unwrap_or(i64::MAX), "bytes");
     let seconds = elapsed.as_secs_f64();
     format!("{seconds:.0} s: {allocations} allocations recorded, {live} live, {processes} processes")

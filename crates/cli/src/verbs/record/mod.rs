@@ -264,7 +264,7 @@ impl Runs {
     }
 
     fn end_with(&mut self, failure: &Failure) {
-        note!("flamelet: run {} failed: {failure}; the earlier runs are written", self.profiles.len() + 1);
+        note!("flamelet: run {} failed: {failure}; the earlier runs are saved", self.profiles.len() + 1);
         (self.is_over, self.has_failed) = (true, true);
     }
 
@@ -398,7 +398,7 @@ fn summary_lines(summary: &Summary) -> Vec<String> {
     const TOLERATED: u64 = 50;
     if summary.truncated * TOLERATED > summary.rooted + summary.truncated {
         lines.push(format!(
-            "{} stacks end early: {} were larger than what was copied of them, {} met code without unwind information",
+            "{} stacks end early: {} were larger than the copied part, {} reached code without unwind information",
             summary.truncated, summary.cut, summary.without_rule
         ));
     }

@@ -272,7 +272,7 @@ impl LiveService {
 
     fn ask_requests(&self) -> std::result::Result<String, String> {
         let url = fetch::endpoint_url(&self.address, "requests")
-            .ok_or("the service has no requests at this URL")?;
+            .ok_or("the service has no figures about requests at this URL")?;
         let options = FetchOptions { max_bytes: MAX_REQUESTS, ..self.options.fetch.clone() };
         let bytes = fetch::fetch(&url, &options).map_err(|failure| failure.to_string())?;
         String::from_utf8(bytes).map_err(|_| "the service's answer is not text".to_owned())

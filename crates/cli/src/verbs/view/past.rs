@@ -4,9 +4,9 @@
 use std::path::PathBuf;
 
 use flamelet_collect::FleetPast;
-use flamelet_profile::{Budget, Profile, moment};
+use flamelet_profile::{Budget, Profile};
 use flamelet_store::{Query, Reader};
-use flamelet_view::{Course, Error, Past, Taken};
+use flamelet_view::{Course, Error, Past, Taken, range_name};
 use serde_json::{Value, json};
 
 use crate::profiles::collected::{collected_of, reader_of};
@@ -17,12 +17,12 @@ const MILLISECOND: i64 = 1_000_000;
 /// What a service's history has for sure.
 const CPU_TYPE: &str = "process_cpu:cpu:nanoseconds:cpu:nanoseconds";
 
-/// Returns the past of a source that has one.
 pub(super) fn of(source: &str, options: &SourceOptions) -> Option<Box<dyn Past>> {
     let mut options = options.clone();
     options.range = Range::default();
     if let Some(Ok(part)) = history_of(source, Range::default()) {
-        return Some(Box::new(FolderPast { path: part.folder.to_owned(), options }));
+        let source = format!("{}?kind={}", part.folder.display(), part.kind());
+        return Some(Box::new(FolderPast { path: part.folder.to_owned(), source, options }));
     }
     if let Some(Ok((folder, _))) = collected_of(source, Range::default()) {
         let reader = reader_of(folder).ok()?;
@@ -41,6 +41,8 @@ pub(super) fn of(source: &str, options: &SourceOptions) -> Option<Box<dyn Past>>
 /// A folder with a history.
 struct FolderPast {
     path: PathBuf,
+    /// Names the folder and the kind of windows that are shown.
+    source: String,
     options: SourceOptions,
 }
 
@@ -69,7 +71,7 @@ impl Past for FolderPast {
     }
 
     fn range(&self, from: i64, to: i64) -> Result<Taken, Error> {
-        taken(&self.path.to_string_lossy(), &self.options, from, to)
+        taken(&self.source, &self.options, from, to)
     }
 }
 
@@ -135,6 +137,5 @@ fn taken(source: &str, options: &SourceOptions, from: i64, to: i64) -> Result<Ta
     let options = SourceOptions { range, ..options.clone() };
     let opened = options.open_one(source, &mut Vec::new());
     let profile = opened.map_err(|failure| Error::unreadable(failure.to_string()))?;
-    let shown = |time: i64| moment::format(nanos(time / 1000 * 1000));
-    Ok(Taken { name: format!("{} to {}", shown(from), shown(to)), profile })
+    Ok(Taken { name: range_name(from, to), profile })
 }

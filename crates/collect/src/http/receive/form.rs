@@ -10,7 +10,8 @@ pub(super) fn file(content_type: &str, body: &[u8]) -> Result<Vec<u8>, Refused> 
     let mark = format!("--{}", boundary.ok_or_else(|| wrong("it has no boundary"))?);
     let starts = find_all(body, mark.as_bytes());
     for pair in starts.windows(2) {
-        let part = &body[pair[0] + mark.len()..pair[1]];
+        // Marks may overlap if the boundary is made of dashes.
+        let Some(part) = body.get(pair[0] + mark.len()..pair[1]) else { continue };
         let Some(at) = find_all(part, b"\r\n\r\n").first().copied() else { continue };
         let head = String::from_utf8_lossy(&part[..at]).to_ascii_lowercase();
         if head.contains("name=\"profile\"") {
@@ -36,5 +37,6 @@ mod tests {
         assert_eq!(file("multipart/form-data; boundary=B", body).expect("read"), b"hello\r\n\r\n");
         assert!(file("multipart/form-data", body).is_err());
         assert!(file("multipart/form-data; boundary=C", body).is_err());
+        assert!(file("multipart/form-data; boundary=-", b"-----").is_err(), "its marks overlap");
     }
 }

@@ -16,7 +16,7 @@ pub(in crate::http) fn ingest(collector: &Collector, call: &Call) -> Result<(), 
     let bytes =
         if content_type.starts_with("multipart/form-data") { form::file(content_type, &body)? } else { body };
     let bytes = if ingest.format == "folded" || ingest.format == "lines" {
-        flamelet_profile::pprof::encode(&crate::folded::read(&bytes, &ingest)?)
+        flamelet_profile::pprof::encode(&crate::http::folded::read(&bytes, &ingest)?)
     } else {
         bytes
     };

@@ -1,4 +1,4 @@
-//! What is answered to a request with several profiles.
+//! The answer to a request with several profiles.
 
 use crate::collector::Refused;
 

@@ -2,7 +2,6 @@
 
 use super::constants::{self, Constants};
 
-/// What an argument is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ArgumentKind {
     /// Not printed.

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use super::super::about::About;
+use super::super::about::Subject;
 use super::super::rule::Rule;
-use super::{PAIRS, RULES};
+use super::RULES;
 
-/// The programs that the tests record, for each rule that plain Rust can trigger.
+/// What the tests record, for each rule.
 const PROGRAMS: &str = "tests/tests/yours/programs/pairs.txt";
 const FIRST: &str =
     "| rule | profiles | what it reports | from | reported | not reported |\n|---|---|---|---|---|---|\n";
@@ -19,12 +19,11 @@ fn repository() -> PathBuf {
 fn examples(rule: &Rule, programs: &str) -> (String, String) {
     let rows = programs.lines().map(|line| line.split(' ').collect::<Vec<_>>());
     let of_rule = rows.filter(|words| words[0] == rule.id && words.len() == 4);
+    // A program with the flags of its compiler, or several routes of a service.
+    let shown = |word: &str| format!("`{}`", word.replace(',', " ").replace('+', " + "));
     let (mut loud, mut quiet): (Vec<String>, Vec<String>) =
-        of_rule.map(|words| (format!("`{}`", words[2]), format!("`{}`", words[3]))).unzip();
-    if loud.is_empty() {
-        let pairs = PAIRS.iter().filter(|(id, _, _)| *id == rule.id);
-        (loud, quiet) = pairs.map(|(_, loud, quiet)| (format!("`{loud}`"), format!("`{quiet}`"))).unzip();
-    }
+        of_rule.map(|words| (shown(words[2]), shown(words[3]))).unzip();
+    assert!(!loud.is_empty(), "{PROGRAMS} has a pair for {}", rule.id);
     loud.dedup();
     quiet.dedup();
     (loud.join(", "), quiet.join(", "))
@@ -32,12 +31,12 @@ fn examples(rule: &Rule, programs: &str) -> (String, String) {
 
 fn row(rule: &Rule, programs: &str) -> String {
     let profiles = match rule.about {
-        About::Time => "CPU",
-        About::Memory => "heap",
-        About::Locks => "locks",
-        About::Awaits => "awaits",
-        About::Polls => "polls",
-        About::Any => "any",
+        Subject::Time => "CPU",
+        Subject::Memory => "heap",
+        Subject::Locks => "locks",
+        Subject::Awaits => "awaits",
+        Subject::Polls => "polls",
+        Subject::Any => "any",
     };
     let from = if rule.least > 0.0 { format!("{:.0} %", rule.least * 100.0) } else { String::new() };
     let (loud, quiet) = examples(rule, programs);

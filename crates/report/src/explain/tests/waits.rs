@@ -147,6 +147,11 @@ fn long_polls_hold_up_the_executor_whatever_their_cause() {
 
 /// A CPU profile of threads, each with its name and its milliseconds.
 fn threads(workers: &[(&str, i64)]) -> Explanation {
+    threads_of(workers, |_| 1)
+}
+
+/// The same; `process` returns the process of each thread.
+fn threads_of(workers: &[(&str, i64)], process: impl Fn(usize) -> u64) -> Explanation {
     let mut builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
     let function = builder.named_function(TOTAL.0, TOTAL.1);
     let frame = builder.frame(function, 1);
@@ -156,7 +161,8 @@ fn threads(workers: &[(&str, i64)]) -> Explanation {
         let label = builder.text_label("thread", name);
         let labels = builder.labels(&[label]);
         let sample = builder.merge_sample(stack, labels, &[*millis, millis * MS]) as u32;
-        let thread = Thread { tid: number as u64 + 1, name: builder.string(name), ..Thread::default() };
+        let (pid, tid) = (process(number), number as u64 + 1);
+        let thread = Thread { pid, tid, name: builder.string(name), ..Thread::default() };
         timeline.threads.push(thread);
         let thread = ThreadId::from_index(number);
         timeline.events.push(Event { time: number as u64, sample, thread, value: millis * MS });
@@ -181,4 +187,12 @@ fn a_pool_of_which_one_worker_works_is_out_of_balance() {
     // The pool is not where the work is.
     let elsewhere = threads(&[(worker, 90), (worker, 5), (worker, 5), ("main", 900)]);
     assert!(!speaks(&elsewhere, "worker-imbalance"));
+    // Threads of a pool are several, even if they have one name.
+    let busy = threads(&[(worker, 450), (worker, 450), ("main", 10), ("io", 10)]);
+    assert!(!speaks(&busy, "one-busy-thread"));
+    let busy = threads(&[(worker, 900), (worker, 10), ("main", 10), ("io", 10)]);
+    assert!(speaks(&busy, "one-busy-thread"));
+    // The programs that a script starts have its name at first.
+    let script = threads_of(&[("sh", 900), ("sh", 50), ("sh", 50)], |number| number as u64 + 1);
+    assert!(!speaks(&script, "worker-imbalance"));
 }

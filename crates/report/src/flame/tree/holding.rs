@@ -4,7 +4,7 @@ use std::ops::Deref;
 
 use flamelet_profile::{LocationId, Profile};
 
-use super::{FlameTree, NodeId};
+use super::{FlameTree, NodeId, start_of};
 use crate::flame::cursor::StackCursor;
 
 impl<P: Deref<Target = Profile>> FlameTree<P> {
@@ -39,7 +39,11 @@ impl<P: Deref<Target = Profile>> FlameTree<P> {
 
     /// Walks along a stack again, and looks into the chain that follows the nodes of `paths`.
     fn chain_has(&self, entry: &StackCursor, paths: &[u64], wanted: &[bool]) -> bool {
-        let Some(start) = self.start_of(self.profile.stack(entry.stack())) else { return false };
+        let Some(start) =
+            start_of(&self.frames, self.profile.stack(entry.stack()), self.pivot, self.reader.direction())
+        else {
+            return false;
+        };
         let mut cursor = entry.restarted(start);
         let (profile, frames) = (&*self.profile, &*self.frames);
         for &path in &paths[..paths.len().saturating_sub(1)] {

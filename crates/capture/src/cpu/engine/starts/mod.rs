@@ -13,8 +13,8 @@
 //!
 //! # Why short threads are seen in proportion
 //!
-//! The kernel looks for timers that are due at its ticks. A thread that runs for less than a tick is found by one with the
-//! chance of its running time over the tick, and then stands for a whole tick. So a timer first expires after a whole number of
+//! The kernel looks for timers that are due at its ticks. A thread that runs for less than a tick is found with the
+//! probability running time / tick, and then stands for a whole tick. So a timer first expires after a whole number of
 //! ticks, chosen at random below the period: `1 + t / tick` of `period / tick` timers have expired at a tick that finds
 //! the thread after the time `t`, which is what the ticks so far stand for. A period is at least a tick.
 

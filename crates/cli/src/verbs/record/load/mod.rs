@@ -84,7 +84,7 @@ impl Load {
         match &started {
             Some(when) => profile.add_comment(&format!("load: {command} (started {when})")),
             None if failure.is_none() => {
-                let never = "it was not started: what is recorded was not ready before its end";
+                let never = "it was not started: the recording ended before the command was ready";
                 profile.add_comment(&format!("load: {command} ({never})"));
                 note!("flamelet: --load: {never}; see --load-after");
             }

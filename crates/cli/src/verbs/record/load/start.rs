@@ -158,7 +158,7 @@ impl Starting {
                         "flamelet: the command listens on no port after {} s; the load starts now (--load-after says when)",
                         PATIENCE.as_secs()
                     );
-                    "no port was listened on".to_owned()
+                    "the command listened on no port".to_owned()
                 })
             }),
         }
@@ -169,7 +169,7 @@ impl Starting {
             Some(pids) => endpoints(pids),
             None => endpoints(&started_by_us()),
         };
-        found.into_iter().find(is_wanted).map(|endpoint| format!("{endpoint} was listened on"))
+        found.into_iter().find(is_wanted).map(|endpoint| format!("the command listens on {endpoint}"))
     }
 }
 
