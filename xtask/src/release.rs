@@ -74,7 +74,7 @@ fn with_version(manifest: &str, old: &str, new: &str) -> String {
     lines.map(|line| line + "\n").collect()
 }
 
-/// Puts what is not released under the version, and begins anew.
+/// Puts what is not released yet under the version, below a new empty heading.
 fn with_heading(changelog: &str, version: &str, date: &str) -> Result<String, Failure> {
     let Some((before, rest)) = changelog.split_once(UNRELEASED) else {
         return Err(Failure::failed("CHANGELOG.md has no heading `## Unreleased`"));

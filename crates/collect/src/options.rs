@@ -8,7 +8,7 @@ use crate::keep::Keep;
 
 /// Memory for profiles that are in no block yet; when they take that much, blocks are made at once.
 const RECENT: usize = 64 << 20;
-/// Memory for blocks that were read lately.
+/// Memory for recently read blocks.
 pub(crate) const READ: usize = 64 << 20;
 
 /// How a collector keeps profiles.
@@ -20,8 +20,8 @@ pub struct Options {
     pub caps: Caps,
     /// How long after it was accepted a profile becomes part of a block, at most.
     pub flush: Duration,
-    /// Bytes in logs after which blocks are made at once: who starts again, or reads the folder of another process, reads
-    /// them.
+    /// Bytes in logs after which blocks are made at once: a collector that restarts, and readers of the folder, have to
+    /// read the logs.
     pub max_log: u64,
     /// How long profiles are kept.
     pub keep: Duration,
@@ -31,7 +31,7 @@ pub struct Options {
     pub max_bytes: u64,
     /// How long a block that was merged into another one stays, because readers may be about to read it.
     pub grace: Duration,
-    /// How long a folder waits before profiles are removed by age that are nearly all it has: the clock may be wrong.
+    /// How long to wait before removing, by their age, nearly all profiles of a folder: the clock may be wrong.
     pub doubt: Duration,
     /// How often versions are compared; never if it is `None`.
     pub watch: Option<Duration>,
@@ -68,7 +68,7 @@ impl Options {
         RECENT / self.share.max(1)
     }
 
-    /// Returns the memory for blocks that were read lately.
+    /// Returns the memory for recently read blocks.
     pub(crate) fn read(&self) -> usize {
         READ / self.share.max(1)
     }

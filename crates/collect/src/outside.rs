@@ -34,7 +34,7 @@ pub trait Outside: Send + Sync {
         Err("no name server".to_owned())
     }
 
-    /// Tells the user something.
+    /// Prints a message for the user.
     fn note(&self, message: &str);
 }
 

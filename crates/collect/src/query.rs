@@ -17,9 +17,9 @@ pub struct Query<'a> {
     pub service: Option<&'a str>,
     /// Pyroscope's name of the profile: `process_cpu`, `memory`, ….
     pub name: &'a str,
-    /// From when, in nanoseconds since 1970. A profile belongs to a range if it begins in it.
+    /// The start of the range, in nanoseconds since 1970. A profile belongs to a range if it begins in it.
     pub from: i64,
-    /// Until when.
+    /// Its end.
     pub to: i64,
     /// Which samples to keep; all if it is `None`.
     pub keep: Option<&'a Keep<'a>>,

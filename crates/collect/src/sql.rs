@@ -61,7 +61,7 @@ pub fn views(engine: SqlEngine, place: BlocksLocation<'_>) -> String {
             (SqlEngine::ClickHouse, BlocksLocation::Bucket(_)) => format!("s3({path}, 'Parquet')"),
         }
     };
-    // In a bucket, a profile may be in several blocks: two collectors accepted it, or its block was merged lately.
+    // In a bucket, a profile may be in several blocks: two collectors accepted it, or its block was merged recently.
     let rows = if matches!(place, BlocksLocation::Bucket(_)) { "DISTINCT *" } else { "*" };
     let (create, any) = match engine {
         SqlEngine::DuckDb => ("CREATE OR REPLACE VIEW", "any_value"),

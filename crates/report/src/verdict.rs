@@ -215,7 +215,8 @@ fn cut(profile: &Profile, quality: &Quality) -> Option<Fault> {
 /// Fewer missing samples than this are chance.
 const SLIGHT: f64 = 10.0;
 
-/// Returns the CPU time that perf's clock did not see: it starts anew with each thread, and each time that one wakes up.
+/// Returns the CPU time that perf's clock did not see: it starts again with each thread, and each time that a thread
+/// wakes up.
 fn unseen(profile: &Profile, quality: &Quality) -> Option<Fault> {
     if quality.asked_millihertz == 0 || quality.achieved_millihertz == 0 || profile.observations.is_some() {
         return None;

@@ -99,7 +99,7 @@ impl Count {
     }
 }
 
-/// Compares neighbours, so many runs a side: each run is once on the new side and once on the base side.
+/// Compares neighbours, with this many runs a side: each run is once on the new side and once on the base side.
 fn failures(flamelet: &Path, runs: &[PathBuf], side: usize) -> Result<Count, Failure> {
     let mut count = Count::default();
     for group in runs.windows(2 * side).step_by(side) {

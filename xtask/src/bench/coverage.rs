@@ -84,7 +84,7 @@ fn section(rows: Vec<Vec<String>>, all: &[[f64; 2]], runs: u32) -> Section {
     }
 }
 
-/// Returns how far the share of so many intervals is from its mean by chance at most, in points: three standard
+/// Returns how far, in points, the share of this many intervals may be from its mean by chance: three standard
 /// deviations.
 fn chance(runs: u32) -> f64 {
     3.0 * (WANTED * (100.0 - WANTED) / f64::from(runs)).sqrt()

@@ -10,7 +10,7 @@ use super::{Options, build_flamelet, folder, generate};
 use crate::golang::Golang;
 use crate::{Failure, run};
 
-/// The profile of ANCHORS.md, and a tenth of it.
+/// A profile of a million stacks, and a tenth of it.
 const STACKS: [usize; 2] = [1_000_000, 100_000];
 
 /// The costs of one profile for each program.

@@ -1,4 +1,4 @@
-//! Runs the README's first command in a clean clone (its second is what runs this), and makes a release of what it built.
+//! Runs the README's first command in a clean clone, and makes a release of what it built.
 
 use std::path::PathBuf;
 use std::process::Command;

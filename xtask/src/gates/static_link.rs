@@ -21,7 +21,8 @@ pub(super) fn check(tally: &mut Tally) -> Outcome {
 fn build() -> Result<PathBuf, Failure> {
     let mut cargo = workspace::cargo();
     cargo.args(["rustc", "--package=flamelet", "--test=locks", "--message-format=json-render-diagnostics"]);
-    // With its own features these crates are built anew, which takes half the time so; they sample nothing.
+    // Their features differ from those in the workspace, so these crates are built again. They sample nothing, and
+    // without optimization that takes half the time.
     for package in ["flamelet-profile", "flamelet-record", "flamelet-store"] {
         cargo.arg("--config").arg(format!("profile.dev.package.{package}.opt-level=0"));
     }

@@ -1,9 +1,9 @@
 //! The monotonic clock, read in a third of the time: from the counter of the CPU.
 //!
-//! Where the kernel itself makes its clocks from that counter, it has found out that it ticks at one rate and is the same on
-//! all CPUs. Then a thread may, for a moment after it has read the clock, add what the counter has counted since. So
-//! readings are never off by more than what the two rates differ by in that moment, whatever becomes of the counter. How many
-//! nanoseconds a tick takes is measured again and again, by [`Calibration`].
+//! Where the kernel itself derives its clocks from that counter, it has verified that the counter ticks at a constant
+//! rate and is the same on all CPUs. There, for a moment after a thread has read the clock, the counter's progress is
+//! added to that reading. The error is at most the difference between the two rates over that moment, whatever the
+//! counter does later. [`Calibration`] keeps measuring how many nanoseconds a tick takes.
 
 use std::arch::x86_64::_rdtsc;
 use std::cell::Cell;
@@ -14,14 +14,14 @@ use super::monotonic_nanos;
 /// A thread reads the clock again after this many ticks: about a tenth of a millisecond.
 const MOST_TICKS: u64 = 1 << 18;
 
-/// If a reading of both has taken longer, they may not belong together.
+/// If reading both took longer than this, the two readings may not belong together.
 const SAME_MOMENT: u64 = 1 << 12;
 
 /// The time between two measurements, in nanoseconds, and before the first one.
 const BETWEEN: u64 = 1_000_000_000;
 const AT_FIRST: u64 = 10_000_000;
 
-/// How many nanoseconds a tick takes, in units of 2⁻³²; 0 as long as the counter is not to be relied on.
+/// How many nanoseconds a tick takes, in units of 2⁻³²; 0 while the counter cannot be relied on.
 static SCALE: AtomicU64 = AtomicU64::new(0);
 
 /// The counter and the clock at one moment.
@@ -48,12 +48,12 @@ pub(crate) fn quick_nanos() -> u64 {
 
 #[inline]
 fn ticks() -> u64 {
-    // SAFETY: every CPU of this kind has the instruction. Only where the kernel makes its clock from it is it used, so that a
-    // process that must not use it cannot read the clock either.
+    // SAFETY: every x86-64 CPU has the instruction. It is used only where the kernel's own clock depends on it, so a
+    // process that is forbidden to use it could not read the clock either.
     unsafe { _rdtsc() }
 }
 
-/// Reads the clock; what comes next is counted from here.
+/// Reads the clock, and counts from there.
 #[cold]
 fn read_both() -> u64 {
     let anchor = Anchor::now();
@@ -94,7 +94,7 @@ pub(crate) struct Calibration {
 }
 
 impl Calibration {
-    /// Call it now and then, from one thread: it measures about once a second.
+    /// Measures about once a second. Call it often, always from the same thread.
     pub(crate) fn go_on(&mut self) {
         let now = monotonic_nanos();
         if now >= self.due
@@ -125,7 +125,7 @@ impl Calibration {
     }
 }
 
-/// Returns whether two measurements differ by no more than clocks that are being set right do.
+/// Returns whether two measurements differ by no more than they do while a clock is being adjusted.
 fn are_close(one: u64, other: u64) -> bool {
     one.abs_diff(other) <= one / 1000
 }

@@ -31,7 +31,7 @@ pub(crate) struct RowKey {
     pub(crate) is_rooted: bool,
 }
 
-/// What a row adds up to.
+/// The sums of a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct RowCount {
     /// Sampling periods.

@@ -1,4 +1,4 @@
-//! How near a limit is: checked in the sampling path, which every burst of allocations passes.
+//! Watches how close memory is to its limits, in the sampling path, which every burst of allocations takes.
 //!
 //! Asking the kernel takes microseconds, so it is done when the heap may have come a quarter of the way closer to a
 //! limit since the last time, and every [`PATIENCE`] samples anyway (memory is charged when it is touched, not when

@@ -154,7 +154,7 @@ fn encode(pairs: &Pairs) -> Option<Vec<u8>> {
     (ids.is_some() || size > 0).then_some(record)
 }
 
-/// Cuts a text to at most so many bytes.
+/// Cuts a text to at most `most` bytes.
 fn cut(text: &str, most: usize) -> &str {
     let end = (0..=most.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
     &text[..end.unwrap_or(0)]

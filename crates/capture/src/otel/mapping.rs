@@ -26,7 +26,7 @@ struct ContextHeader {
 
 struct PublishedContext {
     header: &'static ContextHeader,
-    /// The payload that readers are told about, and the one before, which a reader may be reading.
+    /// The payload that the mapping points to, and the one before, which a reader may still be reading.
     payloads: [Vec<u8>; 2],
 }
 

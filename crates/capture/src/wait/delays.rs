@@ -111,7 +111,7 @@ impl Delays {
     /// Returns the table in a cell, which is made if there is none yet; `None` if there is no memory for it.
     pub(crate) fn in_cell(cell: &OnceLock<Option<Self>>) -> Option<&Self> {
         if cell.get().is_none() {
-            // Not `get_or_init`: where one thread is inside of that while another forks, the child waits for ever.
+            // Not `get_or_init`: if one thread is inside it while another forks, the child waits forever.
             let _ = cell.set(Self::new().ok());
         }
         cell.get()?.as_ref()

@@ -14,7 +14,8 @@ use crate::{clock, own_threads};
 /// The most threads that are listed.
 pub const MOST_THREADS: usize = 2000;
 
-/// The most threads that are asked for their stacks, and for how long altogether: threads that block signals do not answer.
+/// The most threads that are asked for their stacks, and the longest time that this may take: threads that block
+/// signals do not answer.
 const MOST_ASKED: usize = 256;
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -25,15 +26,15 @@ pub struct Info {
     pub id: i32,
     /// Its name, of at most 15 bytes.
     pub name: String,
-    /// Whether it runs, or waits only for a CPU.
+    /// Whether it is running, or only waiting for a CPU.
     pub is_running: bool,
     /// The system call that it is in, if the kernel reports it.
     pub call: Option<String>,
     /// The CPU time that it has used.
     pub cpu_nanos: u64,
-    /// Its stack, leaf first; empty if it has not answered.
+    /// Its stack, leaf first; empty if it did not answer.
     pub stack: Vec<u64>,
-    /// What it is working on; empty if it has not answered.
+    /// What it is working on; empty if it did not answer.
     pub labels: LabelSet,
 }
 

@@ -25,7 +25,7 @@ const MOST_STACKS: usize = 50_000;
 /// A thread that did not answer, because it blocks signals for instance, is asked again after this many looks.
 const ASK_AGAIN_AFTER: u32 = 64;
 
-/// How rarely a thread is looked at that has not run for more than so many looks, the longest first.
+/// How long a thread must not have run, in looks, to be looked at only at every n-th look, and n; the longest first.
 const STILL: [(u64, u64); 2] = [(64, 16), (8, 4)];
 
 /// Listing the threads takes at most one part in this many of the time.
@@ -163,7 +163,7 @@ impl WallClock {
         self.threads.retain(|thread, _| listed.binary_search(thread).is_ok());
     }
 
-    /// Returns whether a thread is worth asking: not if it did not answer of late.
+    /// Returns whether a thread is worth asking: not if it recently failed to answer.
     fn may_answer(&mut self, thread: Listed) -> bool {
         let Some(seen) = self.threads.get_mut(&thread) else { return true };
         seen.silent_for = seen.silent_for.saturating_sub(1);
@@ -268,7 +268,7 @@ impl WallClock {
     /// Ends it. `is_idle` says of a stack, leaf first, whether its thread has nothing to do; such threads are set aside,
     /// and a comment counts them.
     pub fn finish(mut self, is_idle: impl Fn(&[u64]) -> bool) -> Profile {
-        // Threads that were not looked at of late, too.
+        // Also for threads that were not looked at recently.
         self.threads.values_mut().for_each(|seen| seen.still_since = self.looks);
         self.look();
         let mut mapped = Mapped::new(&[("samples", "count"), ("wall", "nanoseconds")]);
@@ -334,7 +334,7 @@ impl Seen {
     }
 }
 
-/// Returns the row for what is known about a thread; `None` if there are too many.
+/// Returns the row for what is known about a thread; `None` if there are too many rows.
 #[allow(
     clippy::mutable_key_type,
     reason = "labels are compared and hashed by their number, which never changes"

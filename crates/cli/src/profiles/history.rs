@@ -12,7 +12,7 @@ use crate::error::{About, Failure, Result};
 /// The kind of windows that reports are about, unless the source says another.
 const CPU: &str = "cpu";
 
-/// From when to when, in nanoseconds since 1970.
+/// The start and the end of a range, in nanoseconds since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Range {
     pub(crate) from: Option<i64>,

@@ -32,7 +32,7 @@ pub(crate) struct SourceOptions {
     /// Scale the profile so that its total equals the base's.
     pub(crate) normalize: bool,
     pub(crate) fetch: FetchOptions,
-    /// From when to when, of a history or of a service that keeps one.
+    /// The range to read, of a history or of a service that keeps one.
     pub(crate) range: Range,
     /// Which profiles of a collector's folder.
     pub(crate) which: Which,

@@ -16,11 +16,11 @@ pub struct Asked<'a> {
     pub service: Option<&'a str>,
     /// Which series of them; all if it is `None`.
     pub select: Option<&'a Selector>,
-    /// From when, in nanoseconds since 1970.
+    /// The start of the range, in nanoseconds since 1970.
     pub from: i64,
-    /// Until when.
+    /// Its end.
     pub to: i64,
-    /// What may be used for each service.
+    /// The limits of reading each service.
     pub limits: Limits,
 }
 

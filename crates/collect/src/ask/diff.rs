@@ -27,11 +27,11 @@ pub(super) struct Wanted<'a> {
 
 /// One side of a comparison.
 pub(super) struct DiffSide {
-    /// From when, in nanoseconds since 1970.
+    /// The start of its range, in nanoseconds since 1970.
     pub(super) from: i64,
-    /// Until when.
+    /// Its end.
     pub(super) to: i64,
-    /// The series, as the question says it, and what that selects.
+    /// The selector of its series, as the question has it, and parsed.
     pub(super) select: String,
     pub(super) selector: Selector,
 }
@@ -45,11 +45,11 @@ pub(super) struct Compared {
     new: SideShown,
     #[serde(flatten)]
     diff: Diff,
-    /// What had to be left out.
+    /// Notes on what was left out.
     notes: Vec<String>,
 }
 
-/// From when to when there are profiles of a side.
+/// The range in which a side has profiles.
 #[derive(Serialize)]
 struct SideShown {
     #[serde(serialize_with = "super::json::as_moment")]

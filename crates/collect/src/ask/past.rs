@@ -105,7 +105,7 @@ impl Past for FleetPast {
     }
 }
 
-/// Parts that are at least so long can be made of the totals of minutes: a profile is at most a minute off.
+/// Parts that are at least this long can be computed from totals by minute: a profile is then off by a minute at most.
 const LONG_PART: i64 = 120_000_000_000;
 
 /// Returns the CPU time that was used over the range of a query, cut to where there are profiles, in this number of parts.
@@ -128,8 +128,8 @@ pub(super) fn course_within(
     Ok(Course::new(span, parts, points))
 }
 
-/// Returns the CPU time of each moment, as exact as so many parts need it, and when the last profile ends; times are in
-/// milliseconds since 1970.
+/// Returns the CPU time of each moment, as precise as this number of parts needs it, and when the last profile ends;
+/// times are in milliseconds since 1970.
 fn points(
     reader: &Reader,
     query: &Query<'_>,

@@ -94,7 +94,7 @@ impl StoredBlock {
         self.elsewhere.is_empty() || !self.elsewhere.contains(&row.profile)
     }
 
-    /// Leaves out profiles that were read already.
+    /// Leaves out profiles that were already read.
     pub(crate) fn leave_out(&mut self, read: &Profiles) {
         self.elsewhere.extend(self.manifest.profile_ids().filter(|id| read.contains(id)));
     }
@@ -109,7 +109,7 @@ impl StoredBlock {
 }
 
 impl Blocks {
-    /// Opens a store to read from; `memory` is for blocks that were read lately.
+    /// Opens a store to read from; `memory` is for blocks that were read recently.
     pub(crate) fn open(store: Arc<dyn Store>, memory: usize) -> Result<Self> {
         let mark = store.get(MARK, MAX_MARK).map_err(|error| match error.kind() {
             ErrorKind::NotFound => {
@@ -165,7 +165,7 @@ impl Blocks {
         Ok(hours)
     }
 
-    /// Returns the names of the blocks of a service and hour, also of those that are not whole.
+    /// Returns the names of the blocks of a service and hour, including incomplete ones.
     pub(crate) fn block_names(&self, service: &str, hour: i64) -> Result<Vec<String>> {
         let mut names = self.store.list(&hour_path(service, hour))?.folders;
         names.sort();

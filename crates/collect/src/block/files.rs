@@ -52,7 +52,7 @@ pub(crate) struct Written {
     pub(crate) files: [Vec<u8>; 4],
     pub(crate) rows: [usize; 4],
     pub(crate) rollups: Vec<Rollup>,
-    /// From when to when its profiles begin.
+    /// When its first and its last profile begin.
     pub(crate) span: (i64, i64),
 }
 

@@ -1,4 +1,4 @@
-//! What a block says about itself: written last, so a block without it does not exist.
+//! Describes a block: written last, so a block without it does not exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ const FORMAT: u32 = 2;
 const WITHOUT_PROFILES: u32 = 1;
 /// The longest manifest that is read.
 pub(crate) const MAX_MANIFEST: u64 = 16 << 20;
-/// Values of one label that a manifest lists, labels, and build ids.
+/// The most values of one label that a manifest lists, the most labels, and the most build ids.
 const MAX_VALUES: usize = 100;
 const MAX_LABELS: usize = 1000;
 const MAX_BUILD_IDS: usize = 1000;
@@ -32,7 +32,7 @@ pub(crate) struct Manifest {
     pub(crate) service: String,
     /// Hours since 1970.
     pub(crate) hour: i64,
-    /// From when to when its profiles begin, in nanoseconds since 1970.
+    /// When its first and its last profile begin, in nanoseconds since 1970.
     pub(crate) from: i64,
     pub(crate) to: i64,
     /// The types of its series, as Pyroscope writes them.
@@ -44,7 +44,7 @@ pub(crate) struct Manifest {
     /// The hashes of its profiles, by which those that are sent again are recognised.
     pub(crate) profiles: BTreeSet<String>,
     pub(crate) files: BTreeMap<String, FileEntry>,
-    /// Where stacks and locations are that are not in its own files, see [`crate::block::programs`].
+    /// Where the stacks and locations are that its own files do not have, see [`crate::block::programs`].
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(crate) code: BTreeSet<String>,
 }

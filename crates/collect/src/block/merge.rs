@@ -24,7 +24,7 @@ const MAX_OFFSET: u64 = 1 << 40;
 
 type ByHash<T> = HashMap<u128, T, FxBuildHasher>;
 
-/// The label that has the number of a part.
+/// The label that holds the number of a part.
 pub(crate) const PART: &str = "part";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -58,7 +58,7 @@ pub(crate) struct Merge<'q> {
     lines: Vec<Line>,
     /// Has the texts and functions of the locations already.
     builder: ProfileBuilder,
-    /// From when to when.
+    /// The earliest start and the latest end.
     span: Option<(i64, i64)>,
     period: i64,
 }

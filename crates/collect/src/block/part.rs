@@ -1,4 +1,4 @@
-//! Rows that are kept in memory: of profiles that are in no block yet, and of blocks that were read lately.
+//! Rows that are kept in memory: of profiles that are in no block yet, and of recently read blocks.
 //!
 //! They refer to their series, stacks and times by number. What several of them have in common, which is most of it, is in
 //! memory once: a [`Pool`] has it.
@@ -42,7 +42,7 @@ pub(crate) struct PartRow {
 pub(crate) struct Part {
     pub(crate) series: Vec<(u128, Arc<Series>)>,
     pub(crate) stacks: Vec<Arc<CodeStack>>,
-    /// When a profile begins, and how long it is, in nanoseconds.
+    /// When each profile begins, and how long it is, in nanoseconds.
     pub(crate) times: Vec<(i64, i64)>,
     pub(crate) ids: Vec<RowIds>,
     pub(crate) rows: Vec<PartRow>,

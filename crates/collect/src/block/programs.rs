@@ -47,7 +47,7 @@ pub(crate) struct Program {
     files: Vec<(String, BTreeSet<String>)>,
     /// The memory that all of it takes.
     bytes: usize,
-    /// There are files whose stacks are not remembered, so no more are written.
+    /// Whether there are files whose stacks are not remembered; then no more are written.
     is_full: bool,
 }
 
@@ -202,8 +202,8 @@ impl Programs {
         self.remembered += program.size() - before;
     }
 
-    /// Forgets the programs of earlier days if so many stacks need the room, of this folder perhaps. Those of a day stay:
-    /// each would be read again for every log.
+    /// Forgets the programs of earlier days if this many stacks, perhaps of this folder, need the room. Those of a day
+    /// stay: each would be read again for every log.
     fn make_room(&mut self, count: usize, folder: Option<&str>) {
         if self.remembered + count <= self.most {
             return;
@@ -223,7 +223,7 @@ impl Programs {
 }
 
 impl Program {
-    /// Returns what it takes of what can be remembered.
+    /// Returns how much of the memory for programs it takes.
     fn size(&self) -> usize {
         self.stacks.len() + PROGRAM_COST
     }

@@ -1,11 +1,11 @@
-//! Blocks that were read lately, in memory: blocks never change, so what was read once need not be read again.
+//! Keeps recently read blocks in memory: blocks never change, so what was read once need not be read again.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::block::{Part, Pool, SharedCode};
 
-/// The rows of blocks that were read lately, by the paths of their files.
+/// The rows of recently read blocks, by the paths of their files.
 #[derive(Debug)]
 pub(crate) struct ReadParts {
     state: Mutex<ReadState>,
@@ -14,7 +14,7 @@ pub(crate) struct ReadParts {
     most: usize,
 }
 
-/// Shared code that was read lately, with when it was used, and its bytes.
+/// Recently read shared code, with when it was last used, and its bytes.
 #[derive(Debug, Default)]
 struct ReadCode {
     by_path: HashMap<String, (Arc<SharedCode>, u64)>,

@@ -170,7 +170,7 @@ impl Making {
         };
         let is_at_end = sum.is_gauge && sum.last > sum.first;
         if let Some(((stack, ..), _)) = rows.first().filter(|_| is_at_end) {
-            // What was before the last moment does not count, but says since when there are profiles.
+            // What was before the last moment does not count, but shows when the profiles begin.
             self.hour.push(row(sum.first, duration, ((*stack, None, None), 0)))?;
         }
         let (time, duration) =

@@ -72,7 +72,7 @@ impl SampleWriter {
         self.writer.length()
     }
 
-    /// Returns the file, the number of rows, and from when to when their profiles begin.
+    /// Returns the file, the number of rows, and when the first and the last of their profiles begin.
     pub(crate) fn finish(mut self) -> Result<(Vec<u8>, usize, (i64, i64))> {
         self.flush()?;
         if self.rows == 0 {

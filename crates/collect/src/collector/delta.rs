@@ -32,7 +32,7 @@ struct Before {
     packed: Arc<[u8]>,
     /// When the profile was taken, by the clock of its process.
     time: i64,
-    /// When it came.
+    /// When it arrived.
     seen: i64,
 }
 
@@ -57,9 +57,9 @@ impl Deltas {
     }
 
     /// Replaces the totals in `profile`, which was taken at `time`, by what was added since the last profile with this
-    /// key. Those of the first one, and of one after a restart of the process, become 0: what was added since when is
-    /// not known. Those of a profile that is older than the last one become 0 too: what it has is in the differences of
-    /// the last one already.
+    /// key. Those of the first one, and of one after a restart of the process, become 0: what was added, and since
+    /// when, is not known. Those of a profile that is older than the last one become 0 too: what it has is in the
+    /// differences of the last one already.
     pub(crate) fn apply(
         &self,
         key: &str,

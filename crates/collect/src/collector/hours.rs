@@ -1,4 +1,4 @@
-//! What is known of each service and hour: which profiles already exist, and how many series.
+//! What is known about each service and hour: which profiles already exist, and how many series.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -12,7 +12,8 @@ const MAX_HASHES: usize = 2_000_000;
 /// every hour for which profiles are kept.
 const HOUR_COST: usize = 16;
 
-/// Services and hours that were written to lately. Without the blocks, only what was accepted since the start is known.
+/// Services and hours that were written to recently. Without the blocks, only what was accepted since the start is
+/// known.
 pub(crate) struct Hours {
     known: HashMap<(String, i64), Hour>,
     uses: u64,
@@ -25,7 +26,7 @@ struct Hour {
     profiles: Profiles,
     /// Hashes of series.
     series: Profiles,
-    /// Those whose series are remembered count up.
+    /// Increases with each use; which hour was used least recently follows from it.
     last_use: u64,
 }
 

@@ -39,13 +39,13 @@ pub(crate) struct Upkeep {
     unmerged: BTreeSet<(i64, String)>,
     /// Logs that could not become blocks; some of their blocks may be there.
     tried: BTreeSet<String>,
-    /// Since when blocks are known that others replace, by their paths.
+    /// When each block that another one replaces was first seen, by its path.
     replaced: BTreeMap<String, Instant>,
     /// The code that is kept outside of blocks.
     programs: Programs,
     /// When sizes were added up last.
     sized: i64,
-    /// Since when the clock of a folder is not trusted, and whether the user was told.
+    /// When the clock of a folder was first distrusted, and whether that was reported.
     doubted: Option<Instant>,
     is_doubt_told: bool,
 }
@@ -74,7 +74,7 @@ impl Upkeep {
     }
 }
 
-/// What is looked after.
+/// What the upkeep works on.
 pub(crate) struct UpkeepTarget<'a> {
     pub(crate) blocks: &'a Blocks,
     pub(crate) logs: &'a Logs,
@@ -82,7 +82,7 @@ pub(crate) struct UpkeepTarget<'a> {
     pub(crate) recent: &'a Recent,
     pub(crate) names: &'a Names,
     pub(crate) options: &'a Options,
-    /// Tells the user something.
+    /// Prints a message for the user.
     pub(crate) note: &'a dyn Fn(&str),
 }
 
@@ -180,8 +180,9 @@ impl UpkeepTarget<'_> {
         Ok(folders)
     }
 
-    /// Finds out which code a folder has: what was written before the last start, and by other collectors. A person, or
-    /// another collector whose profiles are too old, may have removed what was known: no block must refer to it any more.
+    /// Finds out which code a folder has: also what was written before the last start, or by other collectors. A
+    /// person, or another collector whose profiles are too old, may have removed what was known: no block must refer to
+    /// it any more.
     fn look_for_code(&self, folder: &str, programs: &mut Programs) -> Result<()> {
         let names = self.blocks.shared_names(folder)?;
         if !programs.knows(folder, &names) {
@@ -281,7 +282,7 @@ impl UpkeepTarget<'_> {
                 claim.release()?;
             }
         }
-        // Those that the new block replaces, and what a killed collector left of an earlier merge.
+        // The blocks that the new one replaces, and those that a killed collector left behind in an earlier merge.
         self.remove_replaced(&self.blocks.blocks(key.0, key.1, &mut notes)?, upkeep)
     }
 
@@ -365,8 +366,8 @@ impl UpkeepTarget<'_> {
         Ok(())
     }
 
-    /// Removes shared code of days of which no block is left; in a store that others write to, only when profiles of that day
-    /// are too old for all of them. In a folder, blocks that come late get it anew.
+    /// Removes shared code of days of which no block is left; in a store that others write to, only when profiles of
+    /// that day are too old for all of them. In a folder, blocks that come late write it again.
     fn remove_code(&self, hours: &BTreeSet<i64>, kept: &[(String, i64)], upkeep: &mut Upkeep) -> Result<()> {
         let keeps = self.options.keep_of.iter().map(Keep::age).chain([self.options.keep]);
         let longest = i64::try_from(keeps.max().unwrap_or_default().as_nanos()).unwrap_or(i64::MAX);
@@ -454,8 +455,8 @@ impl UpkeepTarget<'_> {
     }
 }
 
-/// Divides the blocks of an hour into those that become one: readers hold the files of a block in memory, so a busy hour
-/// stays in several.
+/// Divides the blocks of an hour into groups that become one block each: readers hold the files of a block in memory,
+/// so a busy hour stays in several.
 fn bins(found: &[StoredBlock]) -> Vec<Vec<StoredBlock>> {
     let mut bins: Vec<Vec<StoredBlock>> = Vec::new();
     let (mut bytes, mut profiles) = (0u64, 0);
@@ -473,7 +474,7 @@ fn bins(found: &[StoredBlock]) -> Vec<Vec<StoredBlock>> {
     bins
 }
 
-/// Returns whether it could succeed with less at once.
+/// Returns whether the work may succeed in smaller parts.
 fn is_too_large(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::OutOfMemory | ErrorKind::OutOfWork | ErrorKind::TooLarge)
 }

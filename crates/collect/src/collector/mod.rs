@@ -44,13 +44,13 @@ use crate::symbols::Symbols;
 
 /// How far ahead a profile may be dated: clocks differ.
 const MAX_AHEAD: i64 = 600_000_000_000;
-/// Values of a sample at most.
+/// The most values of a sample.
 const MAX_VALUES: usize = 16;
 /// Bytes of texts in a block that one profile may have.
 const MAX_TEXTS: usize = 32 << 20;
-/// How many times as often as usual blocks may be made because memory is full.
+/// How many times more often than usual blocks may be made because memory is full.
 const EARLY: u32 = 5;
-/// Scraped profiles that are worked on at once; each may take 128 MiB.
+/// How many scraped profiles are processed at once; each may take 128 MiB.
 const SCRAPED: usize = 4;
 
 /// A profile that was sent or scraped.
@@ -62,13 +62,13 @@ pub struct Offered {
     pub labels: Vec<(String, String)>,
     /// Pyroscope's name of the profile; `None` if its values say it.
     pub name: Option<String>,
-    /// What the sender calls it, so that it is recognised if it is sent again.
+    /// The sender's id, by which it is recognised if it is sent again.
     pub id: String,
-    /// From when to when, in nanoseconds since 1970, if the profile itself does not say.
+    /// When it begins, in nanoseconds since 1970, if the profile itself does not say.
     pub from: Option<i64>,
-    /// Until when.
+    /// When it ends.
     pub until: Option<i64>,
-    /// Its values are what was added since the one before, and not totals since the start of the process.
+    /// Whether its values are what was added since the one before, and not totals since the start of the process.
     pub is_delta: bool,
     /// The same, if the profile says how long it is: Parca has no other sign.
     pub is_delta_if_timed: bool,
@@ -300,7 +300,7 @@ impl Collector {
         self.maintain();
     }
 
-    /// Accepts a profile: when this returns `Ok`, it is on disk, also if it was there before.
+    /// Accepts a profile: when this returns `Ok`, it is on disk, even if it was already there.
     pub fn accept(&self, offered: &Offered) -> std::result::Result<(), Refused> {
         let outcome = self.try_accept(offered);
         if outcome.is_err() {
@@ -333,7 +333,7 @@ impl Collector {
             self.put(writing, &key, &entry, &profile)?;
             self.symbols().want(&profile);
         }
-        // Only now: if it is refused and sent again, the differences must be the same.
+        // Not earlier: if the profile was refused and is sent again, its differences must be the same.
         if let Some(step) = step {
             step.commit();
         }

@@ -20,7 +20,7 @@ use crate::store::prefixed::Prefixed;
 
 /// The folder with the folders of tenants.
 const TENANTS: &str = "tenants";
-/// Tenants at most, and which part of the memory of a collector each may take for what it remembers.
+/// The most tenants, and the part of a collector's memory that each may take for what it remembers.
 const MAX_TENANTS: usize = 64;
 const SHARE: usize = 32;
 

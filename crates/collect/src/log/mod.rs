@@ -35,7 +35,7 @@ const HEAD: usize = 4 << 10;
 pub(crate) struct LogWriter {
     logs: Logs,
     names: Arc<Names>,
-    /// What the logs have.
+    /// The content of the logs.
     recent: Arc<Recent>,
     state: Mutex<LogState>,
     synced: Condvar,
@@ -57,10 +57,10 @@ struct Open {
     path: PathBuf,
     file: Arc<File>,
     length: u64,
-    /// Bytes that the disk has for certain.
+    /// How many bytes are certainly on disk.
     durable: u64,
     is_syncing: bool,
-    /// The disk failed: what it has is not known any more, so nothing is appended.
+    /// Whether the disk failed: what it has is then unknown, so nothing is appended.
     has_failed: bool,
 }
 
@@ -337,7 +337,8 @@ impl LogContent {
                     let message = format!("a profile of {service} in the log {name} is left out: {error}");
                     Error::new(error.kind(), message)
                 })?;
-                // Its code may be all that it is: a short text in a file is one for each place that has it.
+                // Its code may be much larger in memory: a text that is in the file once is in memory for each place
+                // that uses it.
                 budget.charge(profile.part.bytes() + profile.added)?;
                 Ok(Arc::new(profile))
             }

@@ -43,7 +43,7 @@ pub struct Reader {
     logs: Option<Logs>,
     /// What is in them, as far as it is in memory.
     recent: Option<Arc<Recent>>,
-    /// The logs, if they were read already.
+    /// The logs, if they were already read.
     read: Option<Arc<Vec<LogContent>>>,
     symbols: Symbols,
 }
@@ -146,7 +146,7 @@ impl Reader {
         Ok(labels)
     }
 
-    /// Returns from when to when there is anything of the range, in nanoseconds since 1970.
+    /// Returns the first and the last moment of the range for which there is anything, in nanoseconds since 1970.
     pub fn extent(&self, query: &Query<'_>, budget: &Budget) -> Result<Option<(i64, i64)>> {
         Ok(self.parts(query, budget)?.extent())
     }
@@ -354,7 +354,7 @@ impl Parts {
         Ok(())
     }
 
-    /// Returns from when to when there may be something in it.
+    /// Returns the first and the last moment for which there may be something.
     pub(crate) fn extent(&self) -> Option<(i64, i64)> {
         let blocks = self.found.iter().map(|found| (found.manifest.from, found.manifest.to));
         let logged =

@@ -17,7 +17,7 @@ use crate::scraper::job::ScrapeJob;
 use crate::scraper::labels::LabelSet;
 use crate::scraper::scrape::{Scrape, Stop};
 
-/// Profiles of targets at most; each has a thread.
+/// The most profiles that are scraped at once; each has a thread.
 const MAX_SCRAPES: usize = 4000;
 const STACK: usize = 512 << 10;
 

@@ -13,15 +13,15 @@ use crate::outside::{Outside, Request, Tls};
 
 /// How long a server may take for a file.
 const WAIT: Duration = Duration::from_secs(60);
-/// How long a build is not asked for again.
+/// How long to wait before asking for a build again.
 const AGAIN: Duration = Duration::from_secs(86_400);
-/// Builds that are asked for in that time: whoever sends profiles can make up any number of them.
+/// The most builds that are asked for in that time: whoever sends profiles can make up any number of them.
 const MOST_ASKED: usize = 2000;
 
 /// The builds whose symbols are wanted, and the servers that may have them.
 #[derive(Debug, Default)]
 pub(crate) struct Debuginfod {
-    /// Not set where nobody is asked.
+    /// Not set if there are no servers to ask.
     servers: OnceLock<Vec<String>>,
     builds: Mutex<WantedBuilds>,
 }
@@ -29,9 +29,9 @@ pub(crate) struct Debuginfod {
 #[derive(Debug, Default)]
 struct WantedBuilds {
     waiting: VecDeque<String>,
-    /// The builds that were requested lately or are about to be, and when each was wanted.
+    /// The builds that were requested recently or are about to be, and when each was first wanted.
     since: HashMap<String, Instant>,
-    /// Whether the user was told that servers fail.
+    /// Whether a failure of the servers was already reported to the user.
     is_failure_told: bool,
 }
 

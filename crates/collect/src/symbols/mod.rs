@@ -19,9 +19,9 @@ use crate::store::disk::{make_folder, remove_all, write_new};
 use crate::symbols::debuginfod::Debuginfod;
 
 const FOLDER: &str = "symbols";
-/// Builds that a store keeps.
+/// The most builds whose files a store keeps.
 const MOST_BUILDS: usize = 2000;
-/// The bytes of their files.
+/// The most bytes of their files.
 const MOST_BYTES: u64 = 32 << 30;
 /// The longest file that is read.
 const MAX_FILE: u64 = 1 << 30;
@@ -30,7 +30,7 @@ const MOST_COPIED: u64 = 2 << 30;
 const MOST_OF_PROFILE: usize = 64;
 /// A profile with more mappings is left without these names.
 const MOST_MAPPINGS: usize = 500;
-/// How long a store is taken to have no symbols of a build.
+/// How long a store is assumed to have no symbols of a build after they were not found there.
 const BELIEVED: Duration = Duration::from_secs(60);
 /// What looking up the names of one file may take, and of all files of a profile: whoever sends profiles and symbols decides how
 /// many there are.
@@ -89,7 +89,7 @@ impl Symbols {
         }
     }
 
-    /// Keeps the file of a build, which must be the one that it says it is.
+    /// Keeps the file of a build, after checking its build id.
     pub(crate) fn put(&self, id: &str, file: &[u8]) -> Result<()> {
         let id = checked(id)?;
         let own = buildid::of_bytes(file)

@@ -120,7 +120,7 @@ impl FilesFolder {
             }
         }
         // Windows dated in the future, by a clock that ran ahead, have no age. They are the first to go when space is
-        // short; otherwise they would count as the newest for ever.
+        // short; otherwise they would count as the newest forever.
         let ahead = windows.split_off(&(now + AHEAD));
         let mut windows: Vec<(KeptWindow, Vec<PathBuf>)> = newest_first(windows);
         let kept = |windows: &[(KeptWindow, Vec<PathBuf>)]| {

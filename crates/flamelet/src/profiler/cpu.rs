@@ -291,7 +291,7 @@ mod tests {
             entered.recv_timeout(DEADLINE).expect("names are looked up");
             let (done, is_done) = mpsc::channel();
             let other = profiler.clone();
-            // On another thread, which may block for ever, so that this one can report it.
+            // On another thread, which may block forever, so that this one can report it.
             std::thread::spawn(move || {
                 other.metrics();
                 done.send("metrics").unwrap_or_default();

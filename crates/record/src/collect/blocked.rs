@@ -1,4 +1,4 @@
-//! Threads that are not running: since when, where, and until when.
+//! Threads that are not running: when they stopped, where, and when they continue.
 //!
 //! While its thread is blocked, a stack larger than its dump can be completed from memory. The record of the thread's
 //! next run proves that it stood still: it must be later than the reading.

@@ -28,12 +28,12 @@ pub(crate) struct ThreadState {
     pub(crate) row: ThreadRow,
     /// Where it was when it last stopped running.
     pub(crate) stopped_at: Option<StackNumber>,
-    /// Since when it has not been running, and whether only because it was preempted.
+    /// When it stopped running, and whether only because it was preempted.
     pub(crate) stopped_since: Option<(u64, bool)>,
     /// How to complete that stack while the thread is not running.
     pub(super) cut: Option<Cut>,
     pub(super) completed: Option<Completed>,
-    /// Since when it has been in a system call.
+    /// When its current system call began.
     pub(crate) syscall_since: Option<u64>,
     /// Which program made that call, if it has executed another one since.
     pub(super) called_by: Option<ThreadRow>,
@@ -187,7 +187,7 @@ impl ThreadState {
         }
     }
 
-    /// Notes that the system call has returned. Returns since when the thread was in it, if known, and who called.
+    /// Notes that the system call has returned. Returns when the call began, if known, and who called.
     pub(super) fn end_call(&mut self) -> (Option<u64>, ThreadRow) {
         (self.syscall_since.take(), self.called_by.take().unwrap_or(self.row))
     }

@@ -1,9 +1,9 @@
 //! Where the library is stored while programs load it.
 //!
 //! A program that outlives its recording, such as a daemon or a build server, still has the library's path in its
-//! environment and loads it into everything it starts. So the path must refer to the same library for ever: it is in
-//! a folder that only this user can write to, like every folder above it; its name contains a hash of its content;
-//! and it is never removed or changed. A recording leaves nothing else behind.
+//! environment and loads it into everything it starts. So the path must refer to the same library forever: it is in a
+//! folder that only this user can write to, like every folder above it; its name contains a hash of its content; and it
+//! is never removed or changed. A recording leaves nothing else behind.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;

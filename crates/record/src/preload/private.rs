@@ -16,7 +16,7 @@ const STICKY: u32 = 0o1000;
 /// What users other than root and this one may change in a folder.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Others {
-    /// Nothing: a path below it means the same for ever.
+    /// Nothing: a path below it means the same forever.
     Nothing,
     /// Anyone may add entries, but not rename or remove those of others, as in `/var/tmp`. A path below it means the
     /// same for as long as it exists.

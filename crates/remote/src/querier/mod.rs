@@ -72,7 +72,7 @@ pub trait Source {
         self.totals(source_name, span, &mut |_, labels, _| each(labels))
     }
 
-    /// Returns from when to when there is anything.
+    /// Returns the first and the last moment for which there is anything.
     fn extent(&self) -> Result<Option<Span>>;
 }
 

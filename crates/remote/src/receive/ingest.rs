@@ -14,7 +14,7 @@ pub struct Ingest {
     pub service: String,
     /// The labels in braces after the name.
     pub labels: Vec<(String, String)>,
-    /// From when to when, in nanoseconds since 1970.
+    /// The start and the end, in nanoseconds since 1970.
     pub from: Option<i64>,
     /// Until when.
     pub until: Option<i64>,

@@ -222,7 +222,7 @@ pub(crate) fn hostile() -> Profile {
     maker.builder.finish()
 }
 
-/// Stacks that are all different, as in ANCHORS.md's profile of a million.
+/// Stacks that are all different.
 pub(crate) fn big(count: u64) -> Profile {
     let builder = ProfileBuilder::new(&[("samples", "count"), ("cpu", "nanoseconds")]);
     let mut maker = Maker { builder, numbers: Numbers(1) };

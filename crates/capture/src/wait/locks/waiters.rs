@@ -19,7 +19,7 @@ const RESERVED: u64 = 1;
 struct Waiters {
     /// The address that is waited for; 0 while the slot is free.
     addresses: &'static [AtomicU64],
-    /// Since when, on the monotonic clock.
+    /// When its wait began, on the monotonic clock.
     since: &'static [AtomicU64],
     /// How long the wait must last for its stacks to be kept.
     thresholds: &'static [AtomicU64],
@@ -110,7 +110,7 @@ fn uses_of(word: u64) -> u32 {
 }
 
 impl PublishedWaiter {
-    /// Takes the waiter off the list; returns the stack that woke it.
+    /// Removes the waiter from the list; returns the stack that woke it.
     pub(super) fn withdraw(self) -> StackNumber {
         let Some(waiters) = waiters() else { return StackNumber::NONE };
         loop {

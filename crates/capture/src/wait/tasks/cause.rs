@@ -1,4 +1,4 @@
-//! What holds up a poll that takes long.
+//! Why a poll takes long.
 
 use super::super::{calls, threads};
 use crate::threads::Tid;
@@ -7,16 +7,16 @@ use crate::threads::Tid;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Sight {
-    /// It is not known, or nothing of the following.
+    /// Unknown, or none of the following.
     Other,
-    /// It runs, or waits for a CPU.
+    /// Running, or waiting for a CPU.
     Running,
-    /// It waits for a file.
+    /// Waiting for a file.
     File,
 }
 
 impl Sight {
-    /// Looks at a thread. Ask it for its stack later: a thread that answers runs.
+    /// Looks at a thread. Take its stack afterwards, because a thread that answers is running.
     pub(super) fn of(thread: Tid) -> Self {
         match threads::state_of(thread) {
             Some('R') => Self::Running,
@@ -60,7 +60,8 @@ impl Times {
         }
     }
 
-    /// Returns what held up a poll of these times for most of it. If it was off the CPU, what was seen of it shows why.
+    /// Returns what most of a poll with these times was spent on. If it was off the CPU, what was `seen` of it says
+    /// why.
     pub(super) fn cause(self, seen: Sight) -> &'static str {
         match seen {
             _ if self.locked * 2 > self.running => "lock",

@@ -1,7 +1,7 @@
 //! Polls that take long: they hold up a thread of the executor, and with it all other tasks of that thread.
 //!
-//! Each thread that polls has a slot in which it says since when. A thread of flamelet looks at the slots; when a poll has
-//! taken too long, it takes the stack of its thread, by a signal. The poll itself counts its time when it ends.
+//! Each thread that polls notes in its slot when the poll began. A thread of flamelet looks at the slots and, when a
+//! poll has taken too long, takes the stack of its thread by a signal. The poll counts its own time when it ends.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -25,7 +25,7 @@ static THRESHOLD: AtomicU64 = AtomicU64::new(DEFAULT_THRESHOLD);
 static NANOS: AtomicU64 = AtomicU64::new(0);
 static LENGTHS: [AtomicU64; BOUNDS.len() + 1] = [const { AtomicU64::new(0) }; BOUNDS.len() + 1];
 
-/// Long polls are counted by their length: up to each of these, and longer than the last.
+/// The upper bounds of the histogram of long polls; one more bucket counts those that are longer than the last bound.
 pub const BOUNDS: [Duration; 12] = {
     const fn millis(millis: u64) -> Duration {
         Duration::from_millis(millis)
@@ -56,7 +56,7 @@ const IDLE: Duration = Duration::from_millis(50);
 /// The least time between two looks.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// After so many looks at which nothing was polled, there is none until something is.
+/// After this many looks without a poll, the thread sleeps until there is one.
 const CALM: u32 = 20;
 
 static REST: Rest = Rest::new();
@@ -66,7 +66,7 @@ static REST: Rest = Rest::new();
 struct Slot {
     /// The thread that has it; 0 for none.
     thread: AtomicI32,
-    /// Since when the thread polls; 0 while it does not.
+    /// When the current poll began; 0 between polls.
     since: AtomicU64,
     /// The stack of the poll that began at that time: the lower half of the time, and the number of the stack.
     stack: AtomicU64,
@@ -83,7 +83,7 @@ static POLLING: [Slot; SLOTS] = [const {
     }
 }; SLOTS];
 
-/// How many slots, from the first one on, threads may have: the others were never claimed.
+/// How many slots, counted from the first, may belong to threads; the others were never claimed.
 static IN_USE: AtomicUsize = AtomicUsize::new(0);
 
 fn slots() -> &'static [Slot] {
@@ -174,13 +174,13 @@ thread_local! {
 /// A poll of this thread, as long as it lives. Polls nest.
 pub(super) struct Running {
     claimed: Claimed,
-    /// Since when the thread polls another task, around this one.
+    /// When the poll around this one, of another task, began.
     before: u64,
     /// What the thread had counted when it began.
     counted: Times,
 }
 
-/// Notes that this thread polls since `start`.
+/// Notes that this thread has been polling since `start`.
 #[inline]
 pub(super) fn begin(start: u64) -> Running {
     let claimed = claimed();
@@ -216,7 +216,7 @@ pub(super) struct Poll<'a> {
 }
 
 impl Running {
-    /// Counts the poll if it took long, even without the long polls inside of it, which have counted themselves.
+    /// Counts the poll if it took long without the long polls inside it, which have counted themselves.
     #[inline]
     pub(super) fn end(self, poll: &Poll<'_>) {
         let threshold = threshold();
@@ -231,7 +231,7 @@ impl Running {
 }
 
 impl Poll<'_> {
-    /// Returns its times without those of the polls `inside` of it.
+    /// Returns its times without those of the polls inside it.
     fn times(&self, inside: Times) -> Times {
         Times {
             running: self.end.saturating_sub(self.start).saturating_sub(inside.running),
@@ -273,7 +273,7 @@ pub struct LongPoll<'a> {
     pub task: &'a str,
     /// The labels of its task.
     pub labels: &'a LabelSet,
-    /// How long it took, without the long polls inside of it.
+    /// How long it took, without the long polls inside it.
     pub duration: Duration,
     /// What held it up for most of that: `cpu`, `lock`, `file` or `system call`.
     pub cause: &'static str,
@@ -285,8 +285,8 @@ pub type Listener = fn(&LongPoll<'_>);
 static LISTENER: OnceLock<Listener> = OnceLock::new();
 static IS_HEARD: AtomicBool = AtomicBool::new(false);
 
-/// From now on, calls `listener` for each long poll, on the thread of the poll and right after it, or stops doing so. There is one
-/// listener in a process, the first.
+/// From now on, calls `listener` for each long poll, on the thread of the poll and right after it, or stops doing so. A
+/// process has one listener; the first one wins.
 pub fn tell(listener: Listener, is_on: bool) {
     if is_on {
         let _ = LISTENER.set(listener);
@@ -302,18 +302,18 @@ fn table() -> Option<&'static Delays> {
     Delays::in_cell(&TABLE)
 }
 
-/// Returns where polls have taken long, and for how long.
+/// Returns the long polls, by stack.
 pub fn snapshot() -> Rows {
     TABLE.get().and_then(Option::as_ref).map(Delays::snapshot).unwrap_or_default()
 }
 
-/// Returns for how many nanoseconds together polls have taken long.
+/// Returns the total length of all long polls, in nanoseconds.
 pub fn nanos() -> u64 {
     NANOS.load(Ordering::Relaxed)
 }
 
-/// Returns how many polls of each length have taken long: for each of the [`BOUNDS`] those that took no longer than it and
-/// longer than the one before, and those that took longer than the last.
+/// Returns the histogram of long polls: for each of the [`BOUNDS`], how many took no longer than it and longer than the
+/// bound before; the last entry counts those above all bounds.
 pub fn lengths() -> [u64; BOUNDS.len() + 1] {
     LENGTHS.each_ref().map(|count| count.load(Ordering::Relaxed))
 }
@@ -322,20 +322,20 @@ fn place(nanos: u64) -> usize {
     BOUNDS.partition_point(|bound| *bound < Duration::from_nanos(nanos))
 }
 
-/// Sets after how many nanoseconds a poll has taken long; at least 1 ms.
+/// Sets from what length on, in nanoseconds, a poll counts as long; at least 1 ms.
 pub fn set_threshold(nanos: u64) {
     THRESHOLD.store(nanos.max(1_000_000), Ordering::Relaxed);
 }
 
-/// Returns after how many nanoseconds a poll has taken long.
+/// Returns from what length on, in nanoseconds, a poll counts as long.
 pub fn threshold() -> u64 {
     THRESHOLD.load(Ordering::Relaxed)
 }
 
-/// Starts to watch, once in each process. Without it, polls are counted without their stacks.
+/// Starts the watching thread, once in each process. Without it, polls are counted without their stacks.
 #[inline]
 pub(super) fn watch() {
-    /// In which process it was started, as the number of its forks and one.
+    /// The process in which it was started: one more than its number of forks.
     static STARTED: AtomicU32 = AtomicU32::new(0);
     let this = fork::forks().wrapping_add(1);
     if STARTED.load(Ordering::Relaxed) != this && STARTED.swap(this, Ordering::Relaxed) != this {
@@ -365,7 +365,7 @@ fn watch_all() {
             continue;
         }
         std::thread::sleep(match oldest {
-            // Until the oldest has taken too long. (A threshold that is out of reach may be set back.)
+            // Until the oldest has taken too long; but not forever, because the threshold may be lowered.
             Some(age) => {
                 Duration::from_nanos(threshold.saturating_sub(age)).clamp(SHORTEST, Duration::from_secs(1))
             }

@@ -8,10 +8,10 @@ use std::cell::Cell;
 
 use crate::clock;
 
-/// A poll that took no longer is not worth a reading.
+/// The clock is not read for polls that took no longer.
 const SHORT: u64 = 100_000;
 
-/// A reading that is older is made anew before a poll.
+/// An older reading is renewed before a poll.
 const OLD: u64 = 500_000;
 
 struct Reading {

@@ -10,12 +10,12 @@ const WINDOW: u64 = 10_000_000;
 /// This many samples in a window, with about 10 µs for each, cost a thousandth of it.
 const MANY: u64 = 1;
 
-/// What a thread may sample beyond that when it begins: so that the tasks that a service makes when it starts are all seen, though
-/// they may never be polled again.
+/// How many more a new thread may sample: so all tasks that a service makes when it starts are seen, even those that
+/// are never polled again.
 const CREDIT: u64 = 4096;
 
-/// What it may sample beyond that later, if it has not sampled much of late. Not as much: load that comes and goes would be slow
-/// whenever it comes.
+/// How many more it may sample later, after it has sampled little for a while. This is less, because otherwise load
+/// that comes and goes would be slow each time that it comes.
 const EARNED: u64 = 128;
 
 /// At least one poll in this many is sampled.
@@ -26,7 +26,7 @@ pub(super) struct Pace {
     /// One less than how many polls a sample stands for.
     mask: Cell<u32>,
     taken: Cell<u64>,
-    /// What may be sampled beyond the usual.
+    /// How many more samples it may take than usual.
     credit: Cell<u64>,
     window: Cell<u64>,
     random: Cell<u64>,
@@ -86,7 +86,7 @@ impl Pace {
         self.credit.set(credit);
         self.mask.set(match credit {
             0 => (mask << 1 | 1).min(RAREST - 1),
-            // Some are left: no need to sample so few.
+            // Some were left over: sample more.
             _ => mask >> 1,
         });
     }

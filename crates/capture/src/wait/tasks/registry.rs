@@ -19,7 +19,7 @@ use crate::atomics::{AtomicPtr, gives_way, reads, writes};
 use crate::clock;
 use crate::own_threads::unseen;
 
-/// How many tasks are listed at a time; more than these are polled as ever, but not listed.
+/// How many tasks are listed at a time; further ones are polled as usual, but not listed.
 pub const MOST_TASKS: usize = 100_000;
 
 /// How many places are made, and passed to and from a thread, at a time.
@@ -41,7 +41,7 @@ struct List(Mutex<Places>);
 #[derive(Default)]
 struct Places {
     blocks: Vec<&'static [Slot; BLOCK]>,
-    /// Those that no task and no thread has.
+    /// The places that belong to no task and no thread.
     free: Vec<&'static Slot>,
 }
 
@@ -146,7 +146,7 @@ impl Slot {
     }
 }
 
-/// Waits for a thread that reads a place, which takes it a moment if it has a CPU.
+/// Waits for a thread that is reading a place, which takes only a moment if it has a CPU.
 #[derive(Default)]
 struct Patience(u32);
 

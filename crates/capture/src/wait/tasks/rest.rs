@@ -1,4 +1,4 @@
-//! The rest of a thread that has nothing to do as long as others do nothing: they end it when they begin.
+//! Lets a thread sleep as long as there is nothing for it to watch; whoever begins something wakes it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Thread;
@@ -8,7 +8,7 @@ use flamelet_unwind::fork::PerProcess;
 
 use crate::own_threads::unseen;
 
-/// The longest rest. Whoever begins while the thread lies down may not see it, and does not wake it: checking for that would cost
+/// The longest rest. Work that begins while the thread is falling asleep may not wake it: ruling that out would cost
 /// too much.
 const LONGEST: Duration = Duration::from_secs(1);
 
@@ -23,7 +23,7 @@ impl Rest {
         Self { is_on: AtomicBool::new(false), thread: PerProcess::new() }
     }
 
-    /// Wakes the thread if it rests. Call it after what the thread looks for has begun.
+    /// Wakes the thread if it rests. Call it after the work that the thread watches for has begun.
     #[inline]
     pub(super) fn end(&self) {
         if self.is_on.load(Ordering::Relaxed) {
@@ -40,8 +40,8 @@ impl Rest {
         }
     }
 
-    /// Rests on the one thread that does, unless there `is_work`; returns whether another thread has ended it. It may also end by
-    /// itself.
+    /// Rests, unless there `is_work`; returns whether another thread has ended the rest, which also ends by itself.
+    /// Only one thread may call this.
     pub(super) fn begin(&self, is_work: impl FnOnce() -> bool) -> bool {
         self.thread.get(|_| std::thread::current());
         self.is_on.store(true, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! A value that is set before anybody reads it.
+//! A cell whose value is set before anybody reads it.
 
 #![allow(
     unsafe_code,
@@ -7,7 +7,7 @@
 
 use std::cell::UnsafeCell;
 
-/// A value that its owner sets once, before it gives the cell to anyone who reads it.
+/// A cell that its owner fills once, before anybody else can read it.
 pub(super) struct SetOnce<T>(UnsafeCell<Option<T>>);
 
 // SAFETY: it is written to by `set` only, whose caller promises that nobody reads it at that time.

@@ -13,11 +13,11 @@ use crate::labels::LabelSet;
 /// What a task is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It is being polled.
+    /// Being polled.
     Running,
-    /// It was woken, or not polled yet, and waits for the executor.
+    /// Woken or not polled yet, and waiting for the executor.
     Runnable,
-    /// It waits to be woken.
+    /// Waiting to be woken.
     Awaiting,
 }
 
@@ -36,7 +36,7 @@ impl Phase {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Times {
-    /// From its making until now, or until its end.
+    /// From its creation until now, or until its end.
     pub wall: u64,
     /// On the CPU.
     pub cpu: u64,
@@ -52,7 +52,7 @@ pub struct Times {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Info {
-    /// No other task of the process has it. Tasks are numbered from 1, as they are asked about.
+    /// Unique in this process. A task gets its number when somebody first asks for it, beginning with 1.
     pub id: u64,
     /// Its name.
     pub name: String,
@@ -60,9 +60,9 @@ pub struct Info {
     pub labels: LabelSet,
     /// What it is doing.
     pub phase: Phase,
-    /// Nanoseconds since it does that.
+    /// For how many nanoseconds it has been doing that.
     pub phase_nanos: u64,
-    /// Nanoseconds since it was made.
+    /// Its age in nanoseconds.
     pub age_nanos: u64,
     /// How often it was polled.
     pub polls: u64,
@@ -84,7 +84,7 @@ pub(super) struct AwaitPoint {
 }
 
 impl AwaitPoint {
-    /// Not known: the poll was not sampled, or it was the last one.
+    /// Unknown: the poll was not sampled, or it was the last one.
     pub(super) const NONE: Self =
         Self { stack: StackNumber::NONE, context: ContextNumber::NONE, slow: ContextNumber::NONE, weight: 0 };
 }

@@ -94,7 +94,7 @@ impl ServicePast {
         value.ok_or_else(|| Error::unreadable(format!("{url}: the service answered {}", answer.status)))
     }
 
-    /// Returns from when to when there is a past, in milliseconds since 1970.
+    /// Returns the start and the end of what is kept, in milliseconds since 1970.
     fn extent(&self) -> Result<(i64, i64), Error> {
         let stats = self.call("GetProfileStats", &json!({}))?;
         let (from, to) = (number(&stats["oldestProfileTime"]), number(&stats["newestProfileTime"]));

@@ -9,7 +9,7 @@ use crate::scraper::labels::LabelSet;
 
 /// The longest file that is read.
 const MAX_FILE: u64 = 8 << 20;
-/// Files of a pattern at most.
+/// The most files of a pattern.
 const MAX_FILES: usize = 1000;
 
 /// Paths whose last part may have `*`.

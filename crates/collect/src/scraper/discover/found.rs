@@ -4,11 +4,11 @@ use flamelet_profile::{Budget, Limits};
 
 use crate::scraper::labels::LabelSet;
 
-/// Targets of a source at most.
+/// The most targets of a source.
 const MAX_TARGETS: usize = 20_000;
-/// Memory of the labels of all targets of a source: a group's labels are copied to each of its targets.
+/// The memory that the labels of all targets of a source may take: a group's labels are copied to each of its targets.
 const MAX_MEMORY: u64 = 64 << 20;
-/// Memory of a label without its texts.
+/// The memory that a label takes without its texts.
 const LABEL: usize = 64;
 
 pub(super) struct FoundTargets {

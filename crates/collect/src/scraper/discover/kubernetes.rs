@@ -15,7 +15,7 @@ use crate::scraper::url::escaped;
 
 /// How long to wait for a page of the list, and how long it may be.
 const LIMITS: (Duration, usize) = (Duration::from_secs(30), 32 << 20);
-/// Pods of a page, and pages of a list at most.
+/// The number of pods in a page, and the most pages of a list.
 const PAGE: usize = 500;
 const MAX_PAGES: usize = 100;
 /// Where Kubernetes puts what a pod needs to ask the API.

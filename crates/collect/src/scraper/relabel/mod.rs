@@ -75,7 +75,7 @@ impl PartialEq for Pattern {
 
 impl Eq for Pattern {}
 
-/// Memory of a compiled pattern at most.
+/// The most memory that a compiled pattern may take.
 const MAX_PATTERN: usize = 1 << 20;
 
 impl Pattern {

@@ -28,7 +28,7 @@ static SLOT: [TimerSlot; SLOTS] =
 static ARMING: AtomicU64 = AtomicU64::new(0);
 const PERIOD_BITS: u32 = 40;
 static TICK: AtomicU64 = AtomicU64::new(0);
-/// Whether the program calls the hook.
+/// Whether the program starts its threads through the hook.
 static IS_INSTALLED: AtomicBool = AtomicBool::new(false);
 /// The key under which a thread has its slot, plus one, so that the C library calls us when it ends; 0 before it is made.
 static KEY: AtomicU32 = AtomicU32::new(0);
@@ -113,7 +113,8 @@ impl TimerSlot {
     }
 }
 
-/// Makes a timer for this thread, which has just started. Without a free slot it is found by looking, as ever.
+/// Makes a timer for this thread, which has just started. Without a free slot, the thread is found by the next look
+/// instead.
 pub(super) fn arm_this_thread() {
     let arming = ARMING.load(Ordering::SeqCst);
     if arming == 0 {

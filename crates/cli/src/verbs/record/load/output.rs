@@ -23,7 +23,7 @@ pub(super) fn copy(
     })
 }
 
-/// Waits until everything is passed on, but not for ever: processes that outlive a program keep its output open.
+/// Waits until everything is passed on, but not forever: processes that outlive a program keep its output open.
 pub(super) fn wait_for(copying: &mut Vec<JoinHandle<()>>) {
     const LONGEST: Duration = Duration::from_secs(3);
     let began = Instant::now();
