@@ -65,7 +65,7 @@ pub use ids::{FunctionId, LabelSetId, LocationId, MappingId, StackId, StringId, 
 pub use merge::{merge, merge_within};
 pub use model::{
     Function, Header, KERNEL_MAPPING, KERNEL_START, KnownCrate, Label, Line, Location, Mapping,
-    MappingSymbols, NamedLine, Profile, Renamed, Sample, ValueType,
+    MappingSymbols, NamedLine, Profile, Relabel, Renamed, Sample, ValueType,
 };
 pub use number_units::number_units;
 pub use observations::{Observations, Observed};

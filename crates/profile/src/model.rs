@@ -403,27 +403,57 @@ impl Profile {
         &mut self,
         mut lines_for: impl FnMut(&Profile, LocationId) -> Option<Vec<NamedLine>>,
     ) {
-        let mut functions = function_index(&self.functions);
-        for index in 0..self.locations.len() {
-            let Some(named) = lines_for(self, LocationId::from_index(index)) else { continue };
-            let first_line = u32::try_from(self.lines.len()).expect("fewer than 2^32 lines");
-            for line in &named {
-                let function = Function {
-                    name: self.strings.intern(&line.name),
-                    system_name: self.strings.intern(&line.system_name),
-                    filename: self.strings.intern(&line.filename),
-                    start_line: line.start_line,
-                };
-                let id = *functions.entry(function).or_insert_with(|| {
-                    self.functions.push(function);
-                    FunctionId::from_index(self.functions.len() - 1)
-                });
-                self.lines.push(Line { function: Some(id), line: line.line, column: line.column });
-            }
-            let location = &mut self.locations[index];
-            location.first_line = first_line;
-            location.line_count = named.len() as u32;
+        let mut names = self.relabel();
+        for index in 0..names.profile.locations.len() {
+            let location = LocationId::from_index(index);
+            let Some(named) = lines_for(names.profile, location) else { continue };
+            let lines: Vec<Line> = named
+                .iter()
+                .map(|line| {
+                    let [name, system_name, filename] =
+                        [&line.name, &line.system_name, &line.filename].map(|text| names.string(text));
+                    let function = Function { name, system_name, filename, start_line: line.start_line };
+                    Line { function: Some(names.function(function)), line: line.line, column: line.column }
+                })
+                .collect();
+            names.set_lines(location, &lines);
         }
+    }
+
+    /// Begins to give locations new lines; for names that are not there as text, see [`Profile::relabel_locations`].
+    pub fn relabel(&mut self) -> Relabel<'_> {
+        let functions = function_index(&self.functions);
+        Relabel { profile: self, functions }
+    }
+}
+
+/// Gives locations new lines; made by [`Profile::relabel`].
+#[derive(Debug)]
+pub struct Relabel<'p> {
+    profile: &'p mut Profile,
+    functions: FunctionIndex,
+}
+
+impl Relabel<'_> {
+    /// Returns the number of a text, which is added if it is new.
+    pub fn string(&mut self, text: &str) -> StringId {
+        self.profile.strings.intern(text)
+    }
+
+    /// Returns the number of a function, which is added if it is new.
+    pub fn function(&mut self, function: Function) -> FunctionId {
+        *self.functions.entry(function).or_insert_with(|| {
+            self.profile.functions.push(function);
+            FunctionId::from_index(self.profile.functions.len() - 1)
+        })
+    }
+
+    /// Gives a location these lines, innermost first, in place of those it has.
+    pub fn set_lines(&mut self, location: LocationId, lines: &[Line]) {
+        let first_line = u32::try_from(self.profile.lines.len()).expect("fewer than 2^32 lines");
+        self.profile.lines.extend_from_slice(lines);
+        let location = &mut self.profile.locations[location.index()];
+        (location.first_line, location.line_count) = (first_line, lines.len() as u32);
     }
 }
 

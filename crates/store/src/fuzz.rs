@@ -5,7 +5,7 @@ use flamelet_profile::{Budget, Limits, ProfileBuilder, Quality};
 use crate::reader::merge::Merge;
 use crate::reader::query::Query;
 use crate::segment::encode::Encoder;
-use crate::segment::record::{self, Effort};
+use crate::segment::record::{self, Effort, Record, Records};
 use crate::segment::{HEADER, visit};
 
 /// Reads any bytes as a segment and makes a profile of all its windows.
@@ -36,7 +36,11 @@ pub fn fuzz_segment(bytes: &[u8]) {
     }
 }
 
-/// Returns the bodies of four small windows: seeds of the fuzzer.
+/// Returns the four records of two small windows, as [`fuzz_bodies`] takes them: seeds of the fuzzer.
+///
+/// # Panics
+///
+/// If they cannot be encoded.
 #[doc(hidden)]
 pub fn example_bodies() -> Vec<Vec<u8>> {
     let mut encoder = Encoder::new();
@@ -52,17 +56,32 @@ pub fn example_bodies() -> Vec<Vec<u8>> {
         builder.header_mut().time_nanos = number;
         builder.finish_with(None, Some(Quality { samples: 7, ..Quality::default() }))
     };
-    (1..=4).map(|number| encoder.encode("cpu", &window(number))).collect()
+    let records: Vec<u8> =
+        (1..=2).flat_map(|number| encoder.encode("cpu", &window(number)).expect("small")).collect();
+    let budget = Budget::new(Limits::SERVICE);
+    let (mut records, mut bodies) = (Records::new(&records, &budget), Vec::new());
+    while let Some(Record { tag, body }) = records.next_tagged(|_| true).expect("within the budget") {
+        let (mark, tag) = tag.as_ref().map_or((0, &[][..]), |tag| (1, &tag[..]));
+        bodies.push([&[mark], tag, body.unwrap_or_default()].concat());
+    }
+    bodies
 }
 
-/// Reads any bytes as the bodies of the records of a segment.
+/// Reads any bytes as the records of a segment: after a byte 1 with a tag before the body, after any other byte without.
 ///
 /// # Panics
 ///
 /// If the profile is not valid.
 #[doc(hidden)]
 pub fn fuzz_bodies(bodies: &[&[u8]]) {
-    let records = bodies.iter().filter_map(|body| record::pack(body, Effort::Small).ok());
+    let pack = |bytes: &[u8]| match bytes.split_first()? {
+        (1, rest) => {
+            let (tag, body) = rest.split_first_chunk()?;
+            record::pack_tagged(tag, body, Effort::Small).ok()
+        }
+        (_, body) => record::pack(body, Effort::Small).ok(),
+    };
+    let records = bodies.iter().filter_map(|bytes| pack(bytes));
     let segment: Vec<u8> = HEADER.iter().copied().chain(records.flatten()).collect();
     fuzz_segment(&segment);
 }

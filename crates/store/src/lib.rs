@@ -6,6 +6,7 @@
 //! ```text
 //!  window ─► Writer ─► history-0000000007.open                        being written
 //!                      history-0000000006-1794706806-1794710406.segment   finished, named by what it covers
+//!                      history-0000000006-1794706806-1794710406.sum       the sum of its windows
 //!                      names-0f3a…-0000000007.names                   function names of a build
 //!                      history.lock                                   held by the writer
 //! ```

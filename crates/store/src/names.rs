@@ -9,8 +9,8 @@ use std::{fs, io};
 
 use flamelet_profile::protobuf::{FieldValue, Fields, MessageWriter, unzigzag, zigzag};
 use flamelet_profile::{
-    Budget, Error, ErrorKind, Limits, Line, Location, Mapping, MappingSymbols, NamedLine, Profile,
-    ProfileBuilder, Result, StringId,
+    Budget, Error, ErrorKind, Function, Limits, Line, Location, LocationId, Mapping, MappingSymbols, Profile,
+    ProfileBuilder, Relabel, Result, StringId,
 };
 use rustc_hash::FxBuildHasher;
 
@@ -198,7 +198,7 @@ fn named_places<'a>(profile: &'a Profile, build_id: &str) -> Vec<(u64, &'a [Line
 fn known_places(folder: &HistoryFolder, build_id: &str) -> Offsets {
     let budget = Budget::new(Limits::SERVICE);
     let mut known = Offsets::default();
-    let each = |offset, _: &mut Lines<'_>| {
+    let each = |offset, _: &[u64], _: &mut RecordNames<'_>| {
         known.insert(offset);
         Ok(())
     };
@@ -256,25 +256,38 @@ fn encode(profile: &Profile, places: &[(u64, &[Line])]) -> Vec<u8> {
     body.into_bytes()
 }
 
-/// The functions at one code place, which are read only on demand.
-struct Lines<'a> {
-    strings: &'a [&'a [u8]],
-    numbers: &'a [u64],
+/// The names of one record.
+struct RecordNames<'a> {
+    strings: Vec<&'a [u8]>,
+    /// The text in the profile of each string, once it is needed.
+    texts: Vec<Option<StringId>>,
 }
 
-impl Lines<'_> {
-    fn read(&self) -> Result<Vec<NamedLine>> {
-        let (lines, _) = self.numbers.as_chunks::<WIDTH>();
-        let text = |number: u64| {
-            let bytes = usize::try_from(number).ok().and_then(|number| self.strings.get(number));
-            bytes.map(|bytes| String::from_utf8_lossy(bytes).into_owned()).ok_or_else(corrupt)
-        };
+impl RecordNames<'_> {
+    /// Returns the text in the profile.
+    fn text(&mut self, number: u64, into: &mut Relabel<'_>, budget: &Budget) -> Result<StringId> {
+        let number = usize::try_from(number).ok().filter(|&number| number < self.strings.len());
+        let number = number.ok_or_else(corrupt)?;
+        if let Some(known) = self.texts[number] {
+            return Ok(known);
+        }
+        let text = String::from_utf8_lossy(self.strings[number]);
+        budget.charge(text.len() + flamelet_profile::budget::ALLOCATION)?;
+        let id = into.string(&text);
+        self.texts[number] = Some(id);
+        Ok(id)
+    }
+
+    /// Reads the functions at one code place.
+    fn lines(&mut self, numbers: &[u64], into: &mut Relabel<'_>, budget: &Budget) -> Result<Vec<Line>> {
+        let (lines, _) = numbers.as_chunks::<WIDTH>();
+        budget.charge(lines.len() * (size_of::<Line>() + size_of::<Function>()))?;
         let line = |&[name, system_name, filename, start_line, line, column]: &[u64; WIDTH]| {
-            Ok(NamedLine {
-                name: text(name)?,
-                system_name: text(system_name)?,
-                filename: text(filename)?,
-                start_line: unzigzag(start_line),
+            let mut text = |number| self.text(number, into, budget);
+            let (name, system_name, filename) = (text(name)?, text(system_name)?, text(filename)?);
+            let function = Function { name, system_name, filename, start_line: unzigzag(start_line) };
+            Ok(Line {
+                function: Some(into.function(function)),
                 line: unzigzag(line),
                 column: unzigzag(column),
             })
@@ -288,7 +301,7 @@ fn read(
     folder: &HistoryFolder,
     build_id: &str,
     budget: &Budget,
-    mut each: impl FnMut(u64, &mut Lines<'_>) -> Result<()>,
+    mut each: impl FnMut(u64, &[u64], &mut RecordNames<'_>) -> Result<()>,
 ) -> Result<()> {
     let Some(file) = folder.names_of(build_id) else { return Ok(()) };
     let (bytes, _loan) = folder.read(&folder.names_path(&file), budget)?;
@@ -304,7 +317,10 @@ fn read(
     Ok(())
 }
 
-fn read_record(body: &[u8], each: &mut impl FnMut(u64, &mut Lines<'_>) -> Result<()>) -> Result<()> {
+fn read_record(
+    body: &[u8],
+    each: &mut impl FnMut(u64, &[u64], &mut RecordNames<'_>) -> Result<()>,
+) -> Result<()> {
     let mut strings: Vec<&[u8]> = Vec::new();
     let (mut steps, mut counts, mut lines) = (Vec::new(), Vec::new(), Vec::new());
     let mut fields = Fields::new(body);
@@ -325,53 +341,56 @@ fn read_record(body: &[u8], each: &mut impl FnMut(u64, &mut Lines<'_>) -> Result
         })?;
     }
     let (mut offset, mut rest) = (0u64, &lines[..]);
+    let mut names = RecordNames { texts: vec![None; strings.len()], strings };
     for (&step, &count) in steps.iter().zip(&counts) {
         offset = offset.wrapping_add(step);
         let length = usize::try_from(count).ok().and_then(|count| count.checked_mul(WIDTH));
         let (numbers, after) = length.and_then(|length| rest.split_at_checked(length)).ok_or_else(corrupt)?;
         rest = after;
-        each(offset, &mut Lines { strings: &strings, numbers })?;
+        each(offset, numbers, &mut names)?;
     }
     Ok(())
 }
 
 /// Fills in the kept names of all code of `profile` that has none, and returns how many places have got some.
 pub(crate) fn apply(folder: &HistoryFolder, profile: &mut Profile, budget: &Budget) -> Result<usize> {
-    let mut found: HashMap<(String, u64), Vec<NamedLine>, FxBuildHasher> = HashMap::default();
-    for (build_id, wanted) in unnamed(profile) {
-        read(folder, &build_id, budget, |offset, lines| {
-            if wanted.contains(&offset) {
-                budget.charge(lines.numbers.len() * 64)?;
-                found.insert((build_id.clone(), offset), lines.read()?);
+    let unnamed = unnamed(profile);
+    let mut into = profile.relabel();
+    for (build_id, wanted) in &unnamed {
+        read(folder, build_id, budget, |offset, numbers, names| {
+            let first = wanted.partition_point(|(other, _)| *other < offset);
+            let here = wanted[first..].iter().take_while(|(other, _)| *other == offset);
+            let mut here = here.map(|&(_, location)| location).peekable();
+            if here.peek().is_some() {
+                let lines = names.lines(numbers, &mut into, budget)?;
+                here.for_each(|location| into.set_lines(location, &lines));
             }
             Ok(())
         })?;
     }
-    let mut named = 0;
-    profile.relabel_locations(|profile, id| {
-        let location = profile.location(id);
-        let mapping =
-            location.mapping.map(|id| profile.mapping(id)).filter(|_| profile.lines(id).is_empty())?;
-        let key = (profile.string(mapping.build_id).to_owned(), offset_of(mapping, location.address));
-        let lines = found.get(&key).cloned();
-        named += usize::from(lines.is_some());
-        lines
-    });
     mark_named(profile);
-    Ok(named)
+    let places = unnamed.values().flatten();
+    Ok(places.filter(|&&(_, location)| !profile.lines(location).is_empty()).count())
 }
 
+/// Places in the code of a build, sorted: the offset in the file, and the location.
+type Places = Vec<(u64, LocationId)>;
+
 /// Returns the code without names, by build id.
-fn unnamed(profile: &Profile) -> HashMap<String, Offsets> {
-    let mut unnamed: HashMap<String, Offsets> = HashMap::new();
-    for location in profile.locations().iter().filter(|location| profile.lines_of(location).is_empty()) {
+fn unnamed(profile: &Profile) -> HashMap<String, Places> {
+    let mut unnamed: HashMap<StringId, Places> = HashMap::new();
+    for (index, location) in profile.locations().iter().enumerate() {
         let Some(mapping) = location.mapping.map(|id| profile.mapping(id)) else { continue };
-        let build_id = profile.string(mapping.build_id);
-        if !build_id.is_empty() {
-            unnamed.entry(build_id.to_owned()).or_default().insert(offset_of(mapping, location.address));
+        if profile.lines_of(location).is_empty() && !profile.string(mapping.build_id).is_empty() {
+            let place = (offset_of(mapping, location.address), LocationId::from_index(index));
+            unnamed.entry(mapping.build_id).or_default().push(place);
         }
     }
-    unnamed
+    let sorted = |(build_id, mut places): (StringId, Places)| {
+        places.sort_unstable();
+        (profile.string(build_id).to_owned(), places)
+    };
+    unnamed.into_iter().map(sorted).collect()
 }
 
 /// Marks mappings all of whose code has names, so that no other tool looks for them.

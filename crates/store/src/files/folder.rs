@@ -69,6 +69,11 @@ impl SegmentName {
         parts.next().is_none().then_some(Self { number: digits(number)?, span })
     }
 
+    /// Returns what the sum of a finished segment names; `None` if it is another file.
+    fn parse_sum(name: &str) -> Option<Self> {
+        Self::parse(&format!("{}.segment", name.strip_suffix(".sum")?))
+    }
+
     pub(crate) fn file_name(&self) -> String {
         match self.span {
             None => format!("history-{:010}.open", self.number),
@@ -141,6 +146,22 @@ impl HistoryFolder {
         self.path.join(name.file_name())
     }
 
+    /// Returns the path of a finished segment's sum.
+    pub(crate) fn sum(&self, name: &SegmentName) -> PathBuf {
+        self.file(name).with_extension("sum")
+    }
+
+    /// Returns the sums of segments, and their sizes.
+    pub(crate) fn sums(&self) -> Vec<(SegmentName, u64)> {
+        self.files(SegmentName::parse_sum)
+    }
+
+    /// Removes sums that a killed process has left unfinished.
+    pub(crate) fn remove_unfinished_sums(&self) {
+        let unfinished = self.files(|name| name.ends_with(".sum-new").then(|| name.to_owned()));
+        unfinished.iter().for_each(|(name, _)| self.remove(&self.path.join(name)));
+    }
+
     /// Takes the lock of the writer, which is held until the file is dropped.
     pub(crate) fn lock(&self) -> Result<fs::File> {
         let message = "another process writes its history here; give each its own folder";
@@ -196,9 +217,14 @@ impl HistoryFolder {
 
     /// Returns the files with names, and their sizes.
     pub(crate) fn names(&self) -> Vec<(NamesFile, u64)> {
+        self.files(NamesFile::parse)
+    }
+
+    /// Returns the files whose names `parse` knows, and their sizes.
+    fn files<T>(&self, parse: impl Fn(&str) -> Option<T>) -> Vec<(T, u64)> {
         let Ok(entries) = fs::read_dir(&self.path) else { return Vec::new() };
         let found = entries.take(MAX_FILES).flatten().filter_map(|entry| {
-            let file = NamesFile::parse(entry.file_name().to_str()?)?;
+            let file = parse(entry.file_name().to_str()?)?;
             Some((file, entry.metadata().ok().filter(fs::Metadata::is_file)?.len()))
         });
         found.collect()

@@ -13,8 +13,8 @@ use crate::files::sys;
 use crate::reader::Reader;
 use crate::reader::merge::Merge;
 use crate::reader::query::Query;
-use crate::segment::decode::{SegmentTables, Window};
-use crate::segment::record::Records;
+use crate::segment::decode::{Added, SegmentTables, Window};
+use crate::segment::record::{Record, Records};
 use crate::segment::{HEADER, WindowVisitor};
 
 /// How much of a segment is read at once, unless a record is longer.
@@ -165,10 +165,10 @@ impl ReadPosition {
             let (bytes, is_all, _loan) = self.chunk(most, budget)?;
             let (start, end) = (self.offset, self.offset + bytes.len() as u64);
             let mut records = Records::new(&bytes, budget);
-            while let Some(body) = records.next()? {
-                let added = self.tables.add(body, &self.budget);
+            while let Some(Record { tag, body }) = records.next_tagged(|_| true)? {
+                let added = self.tables.add(tag.as_ref(), body.unwrap_or_default(), &self.budget);
                 self.offset = end - records.rest() as u64;
-                let Some(window) = added? else { continue };
+                let Added::Window(window) = added? else { continue };
                 self.windows += 1;
                 if self.windows > skip {
                     return Ok(Some(window));

@@ -28,13 +28,15 @@ pub(crate) struct Merge<'q> {
     sums: Vec<i64>,
     /// What the sums are based on, for each row.
     observed: Vec<Observed>,
-    windows: usize,
+    windows: u64,
 }
 
 struct Into {
     kind: Kind,
     builder: ProfileBuilder,
     modules: HashMap<ModuleKey, MappingId, FxBuildHasher>,
+    /// The mappings of the present segment's modules, as far as they were needed.
+    of_modules: Vec<Option<MappingId>>,
     /// The addresses that are taken, sorted.
     taken: Vec<(u64, u64)>,
     stacks: HashMap<ContentHash, StackId, FxBuildHasher>,
@@ -54,6 +56,10 @@ struct ModuleKey {
 }
 
 impl WindowVisitor for Merge<'_> {
+    fn needs_rows(&self, kind: &Kind, window: &Window) -> bool {
+        self.query.wants(kind, window)
+    }
+
     fn window(&mut self, tables: &SegmentTables, window: &Window) -> Result<()> {
         let Some(kind) = tables.kind(window.kind).filter(|kind| self.query.wants(kind, window)) else {
             return Ok(());
@@ -68,6 +74,7 @@ impl WindowVisitor for Merge<'_> {
             return Ok(());
         }
         let mut label_sets = vec![None; tables.label_sets.len()];
+        into.of_modules = vec![None; tables.modules.len()];
         for (row, values) in self.sums.chunks_exact(width).enumerate() {
             let Some(&(node, labels)) =
                 tables.rows.get(row as u32).filter(|_| values.iter().any(|&sum| sum != 0))
@@ -94,6 +101,26 @@ impl WindowVisitor for Merge<'_> {
     }
 }
 
+/// Merges the sums of segments that a range covers, whose windows are all wanted.
+pub(crate) struct MergeOfSums<'m, 'q>(pub(crate) &'m mut Merge<'q>);
+
+impl WindowVisitor for MergeOfSums<'_, '_> {
+    fn needs_rows(&self, kind: &Kind, _: &Window) -> bool {
+        kind.name == self.0.query.kind
+    }
+
+    fn window(&mut self, tables: &SegmentTables, window: &Window) -> Result<()> {
+        match tables.kind(window.kind).filter(|kind| kind.name == self.0.query.kind) {
+            Some(kind) => self.0.add(kind, tables, window),
+            None => Ok(()),
+        }
+    }
+
+    fn segment_end(&mut self, tables: &SegmentTables) -> Result<()> {
+        self.0.segment_end(tables)
+    }
+}
+
 impl<'q> Merge<'q> {
     pub(crate) fn new(query: &'q Query<'q>, budget: &'q Budget) -> Self {
         Self { query, budget, into: None, sums: Vec::new(), observed: Vec::new(), windows: 0 }
@@ -110,7 +137,7 @@ impl<'q> Merge<'q> {
         into.note(tables, window);
         // If any window lacks it, the sum is unknown.
         into.observed = into.observed.filter(|_| into.observed == observed);
-        self.windows += 1;
+        self.windows = self.windows.saturating_add(window.windows);
         let (width, rows) = (kind.values.len(), tables.rows.len());
         if self.sums.len() < rows * width {
             self.budget.charge((rows * width - self.sums.len()) * size_of::<i64>())?;
@@ -150,6 +177,7 @@ impl Into {
             kind: kind.clone(),
             builder: kind.builder().within(budget.clone()),
             modules: HashMap::default(),
+            of_modules: Vec::new(),
             taken: Vec::new(),
             stacks: HashMap::default(),
             start: i64::MAX,
@@ -212,15 +240,21 @@ impl Into {
             let function = self.builder.named_function(name, file);
             return self.builder.frame(function, 0);
         }
-        let module = frame.module.checked_sub(1).and_then(|number| tables.modules.get(number));
-        let Some(module) = module else { return self.builder.address(None, frame.offset) };
+        let number = frame.module.wrapping_sub(1);
+        let Some(module) = tables.modules.get(number) else {
+            return self.builder.address(None, frame.offset);
+        };
         // The program comes first, whatever was sampled first.
         if self.modules.is_empty()
             && let Some(program) = tables.modules.get(0)
         {
             self.mapping(tables, program);
         }
-        let mapping = self.mapping(tables, module);
+        let known = self.of_modules.get(number as usize).copied().flatten();
+        let mapping = known.unwrap_or_else(|| self.mapping(tables, module));
+        if let Some(known) = self.of_modules.get_mut(number as usize) {
+            *known = Some(mapping);
+        }
         let profile = self.builder.profile();
         let start = profile.mappings().get(mapping.index()).map_or(0, |mapping| mapping.start);
         self.builder.address(Some(mapping), start.wrapping_add(frame.offset - module.offset))

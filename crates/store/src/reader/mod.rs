@@ -14,13 +14,13 @@ use flamelet_profile::{Budget, Error, ErrorKind, Profile, Result};
 
 use crate::files::folder::{HistoryFolder, SegmentEntry};
 use crate::names;
-use crate::reader::merge::Merge;
+use crate::reader::merge::{Merge, MergeOfSums};
 use crate::reader::query::Query;
 use crate::reader::totals::{EachTotal, Totals};
 use crate::segment::decode::{SegmentTables, Window};
-use crate::segment::kind::Kind;
+use crate::segment::kind::{HEAP, Kind};
 use crate::segment::span::Span;
-use crate::segment::{self, WindowVisitor};
+use crate::segment::{self, WindowVisitor, sum};
 
 const NANOS: i64 = 1_000_000_000;
 
@@ -58,7 +58,8 @@ impl Reader {
     /// is no such window.
     pub fn profile(&self, query: &Query<'_>, budget: &Budget) -> Result<(Option<Profile>, Skipped)> {
         let mut merge = Merge::new(query, budget);
-        let skipped = self.visit(query, budget, &mut merge)?;
+        let skipped =
+            self.each_in(query, budget, |entry| self.merge_one(query, entry, budget, &mut merge))?;
         let profile = merge.finish();
         budget.check()?;
         Ok((profile, skipped))
@@ -121,9 +122,19 @@ impl Reader {
         budget: &Budget,
         visitor: &mut impl WindowVisitor,
     ) -> Result<Skipped> {
+        self.each_in(query, budget, |entry| self.visit_one(entry, budget, visitor))
+    }
+
+    /// Calls `read` with the segments that may have windows of the range; it returns how many records were damaged.
+    fn each_in(
+        &self,
+        query: &Query<'_>,
+        budget: &Budget,
+        mut read: impl FnMut(&SegmentEntry) -> Result<usize>,
+    ) -> Result<Skipped> {
         let mut skipped = Skipped::default();
         for entry in self.folder.segments()?.iter().filter(|entry| query.may_be_in(&entry.name)) {
-            match self.visit_one(entry, budget, visitor) {
+            match read(entry) {
                 Ok(damaged) => skipped.records += damaged,
                 Err(error) => {
                     budget.check()?;
@@ -132,6 +143,23 @@ impl Reader {
             }
         }
         Ok(skipped)
+    }
+
+    /// Adds the windows of a segment in the range, from its sum if the range has all of them.
+    fn merge_one(
+        &self,
+        query: &Query<'_>,
+        entry: &SegmentEntry,
+        budget: &Budget,
+        merge: &mut Merge<'_>,
+    ) -> Result<usize> {
+        if query.kind != HEAP
+            && query.covers(&entry.name)
+            && let Some(damaged) = sum::visit(&self.folder, &entry.name, budget, &mut MergeOfSums(merge))?
+        {
+            return Ok(damaged);
+        }
+        self.visit_one(entry, budget, merge)
     }
 
     pub(crate) fn segments(&self) -> Result<Vec<SegmentEntry>> {
@@ -196,6 +224,10 @@ struct Kinds<'q> {
 }
 
 impl WindowVisitor for Kinds<'_> {
+    fn needs_rows(&self, _: &Kind, _: &Window) -> bool {
+        false
+    }
+
     fn window(&mut self, tables: &SegmentTables, window: &Window) -> Result<()> {
         let is_in = (self.query.from..self.query.to).contains(&window.middle());
         if let Some(kind) = tables.kind(window.kind).filter(|kind| is_in && !self.found.contains(kind)) {

@@ -39,7 +39,14 @@ impl<'a> Query<'a> {
     /// Returns whether a segment may have windows of the range.
     pub(crate) fn may_be_in(&self, name: &SegmentName) -> bool {
         name.span.is_none_or(|(from, to)| {
-            from.saturating_mul(NANOS) < self.to && to.saturating_mul(NANOS) >= self.from
+            from.saturating_mul(NANOS) < self.to && to.saturating_mul(NANOS) > self.from
+        })
+    }
+
+    /// Returns whether all windows of a segment are in the range.
+    pub(crate) fn covers(&self, name: &SegmentName) -> bool {
+        name.span.is_some_and(|(from, to)| {
+            self.from <= from.saturating_mul(NANOS) && to.saturating_mul(NANOS) <= self.to
         })
     }
 }

@@ -9,6 +9,7 @@ use flamelet_profile::{Budget, Error, ErrorKind, Observations, Observed, Quality
 use crate::segment::hash::ContentHash;
 use crate::segment::kind::Kind;
 use crate::segment::observed;
+use crate::segment::record::TAG;
 use crate::segment::tables::{
     LabelRow, StoredFrame, StoredModule, column_field, field, kind_field, module_field, quality_field,
     window_field,
@@ -82,6 +83,8 @@ pub(crate) struct Window {
     pub(crate) start: i64,
     pub(crate) duration: i64,
     pub(crate) kind: u32,
+    /// How many windows it is the sum of.
+    pub(crate) windows: u64,
     pub(crate) rows: Vec<u32>,
     /// A column of as many values as there are rows for each value of the kind.
     pub(crate) columns: Vec<Vec<i64>>,
@@ -92,6 +95,22 @@ pub(crate) struct Window {
 }
 
 impl Window {
+    /// Returns a window with what the tag of its record says.
+    pub(crate) fn of_tag(tag: &[u8; TAG]) -> Self {
+        let number = |at: usize| tag[at..].first_chunk().map_or(0, |bytes| i64::from_le_bytes(*bytes));
+        let kind = tag.last_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
+        Self { start: number(0), duration: number(8), kind, windows: 1, ..Self::default() }
+    }
+
+    /// Returns the tag of the record.
+    pub(crate) fn tag(start: i64, duration: i64, kind: u32) -> [u8; TAG] {
+        let mut tag = [0; TAG];
+        tag[..8].copy_from_slice(&start.to_le_bytes());
+        tag[8..16].copy_from_slice(&duration.to_le_bytes());
+        tag[16..].copy_from_slice(&kind.to_le_bytes());
+        tag
+    }
+
     /// Returns the middle of the window, by which it belongs to a range.
     pub(crate) fn middle(&self) -> i64 {
         self.start.saturating_add(self.duration / 2)
@@ -102,7 +121,16 @@ impl Window {
     }
 }
 
-/// The fields of one record.
+/// What a record has brought.
+#[derive(Debug)]
+pub(crate) enum Added {
+    Rows,
+    Window(Window),
+    /// A window that refers to rows which are missing.
+    Lost,
+}
+
+/// The fields of a record of rows.
 #[derive(Default)]
 struct Raw<'a> {
     /// The number of the first new row of each table, by its field.
@@ -113,7 +141,6 @@ struct Raw<'a> {
     kinds: Vec<&'a [u8]>,
     /// The columns of numbers, by their field.
     columns: [Option<&'a [u8]>; 20],
-    window: Option<&'a [u8]>,
 }
 
 impl<'a> Raw<'a> {
@@ -126,10 +153,6 @@ impl<'a> Raw<'a> {
                 field::MODULE => &mut raw.modules,
                 field::LABEL_SET => &mut raw.label_sets,
                 field::KIND => &mut raw.kinds,
-                field::WINDOW => {
-                    raw.window = Some(value.bytes()?);
-                    continue;
-                }
                 number if (1..20).contains(&number) => {
                     match value {
                         FieldValue::Varint(first) => raw.firsts[number as usize] = first,
@@ -156,11 +179,19 @@ impl<'a> Raw<'a> {
 }
 
 impl SegmentTables {
-    /// Adds what a record brings, and returns its window if everything that the window needs is known.
-    pub(crate) fn add(&mut self, body: &[u8], budget: &Budget) -> Result<Option<Window>> {
+    /// Adds what a record brings.
+    pub(crate) fn add(&mut self, tag: Option<&[u8; TAG]>, body: &[u8], budget: &Budget) -> Result<Added> {
+        let Some(tag) = tag else { return self.add_all_rows(body, budget).map(|()| Added::Rows) };
+        budget.work(body.len())?;
+        let _loan = budget.lend(body.len().saturating_mul(size_of::<u64>()))?;
+        let window = self.window(Window::of_tag(tag), body, budget)?;
+        Ok(window.map_or(Added::Lost, Added::Window))
+    }
+
+    fn add_all_rows(&mut self, body: &[u8], budget: &Budget) -> Result<()> {
         let raw = Raw::read(body, budget)?;
         budget.work(body.len())?;
-        let loan = budget.lend(body.len().saturating_mul(size_of::<u64>()))?;
+        let _loan = budget.lend(body.len().saturating_mul(size_of::<u64>()))?;
         self.add_strings(&raw, budget)?;
         self.modules.skip_to(raw.first(field::FIRST_MODULE), budget)?;
         for message in &raw.modules {
@@ -176,9 +207,7 @@ impl SegmentTables {
             let kind = self.read_kind(message)?;
             self.kinds.push(kind, budget)?;
         }
-        let window = raw.window.map(|message| self.window(message, budget)).transpose()?.flatten();
-        drop(loan);
-        Ok(window)
+        Ok(())
     }
 
     pub(crate) fn string(&self, number: u32) -> Option<&str> {
@@ -372,18 +401,16 @@ impl SegmentTables {
         Ok(read())
     }
 
-    fn window(&self, message: &[u8], budget: &Budget) -> Result<Option<Window>> {
-        let mut window = Window::default();
+    /// Returns a window with its rows; `None` if one of them is missing.
+    fn window(&self, mut window: Window, message: &[u8], budget: &Budget) -> Result<Option<Window>> {
         let (mut steps, mut columns, mut observed) = (Vec::new(), Vec::new(), None);
         let mut fields = Fields::new(message);
         while let Some((number, value)) = fields.next()? {
             match number {
-                window_field::START => window.start = value.int()?,
-                window_field::DURATION => window.duration = value.int()?,
-                window_field::KIND => window.kind = small(value.uint()?)?,
                 window_field::ROWS => steps = numbers(value.bytes()?)?,
                 window_field::COLUMN => columns.push(value.bytes()?),
                 window_field::QUALITY => window.quality = Some(quality(value.bytes()?)?),
+                window_field::WINDOWS => window.windows = value.uint()?,
                 window_field::OBSERVED => observed = Some(value.bytes()?),
                 _ => {}
             }

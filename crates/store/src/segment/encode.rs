@@ -1,92 +1,163 @@
-//! From a profile to the body of a record.
+//! From a profile to records.
 
 use std::collections::HashMap;
-use std::hash::Hash;
+use std::hash::{BuildHasher, Hash, Hasher};
 
 use flamelet_profile::protobuf::{MessageWriter, zigzag};
-use flamelet_profile::{Location, Mapping, Observations, Observed, Profile, Quality, StringId};
+use flamelet_profile::{Location, Mapping, Observations, Observed, Profile, Quality, Result, StringId};
+use hashbrown::HashTable;
 use rustc_hash::FxBuildHasher;
 
-use crate::segment::kind::Kind;
+use crate::segment::decode::Window;
+use crate::segment::kind::{HEAP, Kind};
 use crate::segment::observed;
+use crate::segment::record::{self, Effort};
+use crate::segment::sum::KindSum;
 use crate::segment::tables::{
-    LabelRow, StoredFrame, StoredModule, column_field, field, kind_field, module_field, quality_field,
-    window_field,
+    LabelRow, StoredModule, column_field, field, kind_field, module_field, quality_field, window_field,
 };
+
+/// A segment gets a sum if each of its rows is in at least this many windows, on average.
+const SAMPLES_A_ROW: usize = 4;
 
 /// A table whose rows are numbered in the order in which they first occur.
 #[derive(Debug)]
-struct Numbered<K, T> {
-    numbers: HashMap<K, u32, FxBuildHasher>,
-    /// The number of the first new row.
-    first: u32,
-    /// The rows that no record has yet.
-    new: Vec<T>,
+struct Numbered<T> {
+    rows: Vec<T>,
+    /// Finds a row by what it holds.
+    places: HashTable<u32>,
+    /// The number of the first row.
+    base: u32,
+    /// How many rows records have.
+    written: usize,
 }
 
-impl<K: Eq + Hash, T> Numbered<K, T> {
-    fn starting_at(first: u32) -> Self {
-        Self { numbers: HashMap::default(), first, new: Vec::new() }
+impl<T: Eq + Hash> Numbered<T> {
+    fn starting_at(base: u32) -> Self {
+        Self { rows: Vec::new(), places: HashTable::new(), base, written: 0 }
     }
 
-    fn len(&self) -> u32 {
-        self.first + self.new.len() as u32
+    /// Returns the number of the next new row.
+    fn next(&self) -> u32 {
+        self.base + self.rows.len() as u32
     }
 
-    fn number(&mut self, key: K, row: impl FnOnce() -> T) -> u32 {
-        let next = self.len();
-        let number = *self.numbers.entry(key).or_insert(next);
-        if number == next {
-            self.new.push(row());
-        }
-        number
+    /// Returns the number of the row that equals `key`, if there is one.
+    fn find<Q: Hash + ?Sized>(&self, key: &Q, is_same: impl Fn(&T) -> bool) -> Option<u32> {
+        let place =
+            self.places.find(FxBuildHasher.hash_one(key), |&place| is_same(&self.rows[place as usize]));
+        place.map(|place| self.base + place)
     }
 
-    /// Forgets which rows are new, once a record has them. The first records have most of them, so this gives the room
-    /// back.
+    fn number(&mut self, row: T) -> u32 {
+        let known = self.find(&row, |known| *known == row);
+        known.unwrap_or_else(|| {
+            let (hash, place) = (FxBuildHasher.hash_one(&row), self.rows.len() as u32);
+            self.rows.push(row);
+            let hash_of = |&place: &u32| FxBuildHasher.hash_one(&self.rows[place as usize]);
+            self.places.insert_unique(hash, place, hash_of);
+            self.base + place
+        })
+    }
+
+    /// Returns the rows that no record has yet, and the number of the first.
+    fn unwritten(&self) -> (u64, &[T]) {
+        (u64::from(self.base) + self.written as u64, &self.rows[self.written..])
+    }
+
+    fn has_new(&self) -> bool {
+        self.written < self.rows.len()
+    }
+
+    /// Says that records have all rows.
     fn settle(&mut self) {
-        self.first = self.len();
-        self.new = Vec::new();
+        self.written = self.rows.len();
     }
 
-    /// Returns the bytes that the table takes, without what its keys point to.
+    /// Returns the bytes that the table takes, without what its rows point to.
     fn memory(&self) -> usize {
         // A hash table keeps an eighth free, and a byte for each entry.
-        self.numbers.capacity() * 8 / 7 * (size_of::<(K, u32)>() + 1) + self.new.capacity() * size_of::<T>()
+        self.places.capacity() * 8 / 7 * (size_of::<u32>() + 1) + self.rows.capacity() * size_of::<T>()
     }
 }
 
 /// Writes the records of one segment, and remembers what they hold.
 #[derive(Debug)]
 pub(crate) struct Encoder {
-    strings: Numbered<Box<str>, Box<str>>,
-    modules: Numbered<StoredModule, StoredModule>,
-    frames: Numbered<FrameKey, StoredFrame>,
-    /// By caller and frame. Row 0 is the empty stack, which is not written.
-    nodes: Numbered<(u32, u32), NewStack>,
-    label_sets: Numbered<Vec<LabelRow>, Vec<LabelRow>>,
-    rows: Numbered<(u32, u32), (u32, u32)>,
-    kinds: Numbered<Kind, Kind>,
+    strings: Numbered<Box<str>>,
+    modules: Numbered<StoredModule>,
+    frames: Numbered<NewFrame>,
+    /// Row 0 is the empty stack, which is not written.
+    nodes: Numbered<NewStack>,
+    label_sets: Numbered<Vec<LabelRow>>,
+    /// A stack and a label set.
+    rows: Numbered<(u32, u32)>,
+    kinds: Numbered<Kind>,
+    sums: Vec<KindSum>,
+    /// How many samples all windows had.
+    samples: usize,
     /// Bytes of the strings and label sets that the tables point to.
     pointed: usize,
 }
 
-/// What distinguishes frames: the number of the build id (or of the path without one) plus one and the offset in that file,
-/// or 0 and both numbers of a frame that has only a name.
-type FrameKey = (u32, u64);
+/// A frame of the segment: what [`StoredFrame`](crate::segment::tables::StoredFrame) has, and what distinguishes it.
+#[derive(Debug, Default)]
+struct NewFrame {
+    offset: u64,
+    /// What it is code of: the number of the build id (or of the path without one) plus one; 0 if it has only a name.
+    identity: u32,
+    module: u32,
+    name: u32,
+    file: u32,
+}
 
-/// A stack: its last frame, and how many rows back its caller is.
-#[derive(Debug)]
+impl NewFrame {
+    /// The same code may be in several modules.
+    fn key(&self) -> (u32, u64, u32, u32) {
+        (self.identity, self.offset, self.name, self.file)
+    }
+}
+
+impl PartialEq for NewFrame {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for NewFrame {}
+
+impl Hash for NewFrame {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.key().hash(state);
+    }
+}
+
+/// A stack: its caller, and its last frame.
+#[derive(Debug, PartialEq, Eq, Hash)]
 struct NewStack {
-    back: u32,
+    caller: u32,
     frame: u32,
 }
 
 /// A sample: the number of its stack and labels, its values, and what they are based on.
-struct NewSample {
-    row: u32,
-    values: Vec<i64>,
-    observed: Observed,
+pub(crate) struct NewSample {
+    pub(crate) row: u32,
+    pub(crate) values: Vec<i64>,
+    pub(crate) observed: Observed,
+}
+
+/// A window, or the sum of some, as it is written.
+pub(crate) struct NewWindow {
+    pub(crate) start: i64,
+    pub(crate) duration: i64,
+    pub(crate) kind: u32,
+    pub(crate) windows: u64,
+    /// Sorted by row, each row once.
+    pub(crate) samples: Vec<NewSample>,
+    /// The value whose observations are known.
+    pub(crate) observed: Option<usize>,
+    /// The number of the engine's name, and the rest.
+    pub(crate) quality: Option<(u32, Quality)>,
 }
 
 /// The frames of one location, outermost first: several where inlined functions have names.
@@ -96,7 +167,7 @@ impl Encoder {
     pub(crate) fn new() -> Self {
         let mut strings = Numbered::starting_at(0);
         // Number 0 is the empty string everywhere.
-        strings.number("".into(), || "".into());
+        strings.number("".into());
         Self {
             strings,
             modules: Numbered::starting_at(0),
@@ -105,21 +176,25 @@ impl Encoder {
             label_sets: Numbered::starting_at(0),
             rows: Numbered::starting_at(0),
             kinds: Numbered::starting_at(0),
+            sums: Vec::new(),
+            samples: 0,
             pointed: 0,
         }
     }
 
     /// Returns about how many bytes the tables take.
     pub(crate) fn memory(&self) -> usize {
-        let Self { strings, modules, frames, nodes, label_sets, rows, kinds, pointed } = self;
+        let Self { strings, modules, frames, nodes, label_sets, rows, kinds, sums, pointed, .. } = self;
         let tables =
             [strings.memory(), modules.memory(), frames.memory(), nodes.memory(), label_sets.memory()];
-        tables.into_iter().sum::<usize>() + rows.memory() + kinds.memory() + pointed
+        let sums: usize = sums.iter().map(KindSum::memory).sum();
+        tables.into_iter().sum::<usize>() + rows.memory() + kinds.memory() + sums + pointed
     }
 
-    /// Returns the body of a record with this window. If it is not written, the encoder is of no further use: the
-    /// records after it would refer to rows that no record has.
-    pub(crate) fn encode(&mut self, kind: &str, profile: &Profile) -> Vec<u8> {
+    /// Returns the records of this window: the rows that are new, if there are any, and the window. If they are not written,
+    /// the encoder is of no further use: the records after them would refer to rows that no record has, and the sum
+    /// would be wrong.
+    pub(crate) fn encode(&mut self, kind: &str, profile: &Profile) -> Result<Vec<u8>> {
         // The program's module first, since readers take the first mapping for the program.
         let modules: Vec<u32> =
             profile.mappings().iter().map(|mapping| self.module(profile, mapping)).collect();
@@ -127,31 +202,84 @@ impl Encoder {
             profile.locations().iter().map(|location| self.frames(profile, &modules, location)).collect();
         let samples = self.samples(profile, &frames);
         let kind = self.kind(kind, profile);
-        let quality = profile.quality.map(|quality| (self.text(profile, quality.engine), quality));
-        let mut body = MessageWriter::default();
-        let window = |message: &mut MessageWriter| {
-            message.int(window_field::START, profile.header.time_nanos);
-            message.int(window_field::DURATION, profile.header.duration_nanos);
-            message.uint(window_field::KIND, u64::from(kind));
-            write_samples(message, &samples, profile);
-            if let Some((engine, quality)) = &quality {
-                message.message(window_field::QUALITY, |message| write_quality(message, *engine, quality));
-            }
+        let window = NewWindow {
+            start: profile.header.time_nanos,
+            duration: profile.header.duration_nanos,
+            kind,
+            windows: 1,
+            samples,
+            observed: profile.observations.as_ref().map(|observed| observed.value_type),
+            quality: profile.quality.map(|quality| (self.text(profile, quality.engine), quality)),
         };
-        self.write_tables(&mut body);
-        body.message(field::WINDOW, window);
+        let mut records = if self.has_new_rows() { self.pack_new_rows()? } else { Vec::new() };
         self.settle();
-        body.into_bytes()
+        records.extend(self.pack_window(&window)?);
+        self.samples += window.samples.len();
+        self.add_to_sum(&window);
+        Ok(records)
+    }
+
+    /// Returns whether a sum would be much smaller than the windows: most rows are in several of them.
+    pub(crate) fn is_worth_a_sum(&self) -> bool {
+        self.samples / SAMPLES_A_ROW >= self.rows.rows.len() && !self.sums.is_empty()
+    }
+
+    /// Returns the records of a sum of all windows so far, and how many there are: the rows, and a window for each kind.
+    /// Ends what can be encoded.
+    pub(crate) fn into_sum(mut self) -> Result<(u32, Vec<u8>)> {
+        let sums = std::mem::take(&mut self.sums);
+        self.unsettle();
+        let mut records = self.pack_new_rows()?;
+        for sum in &sums {
+            records.extend(self.pack_window(&sum.window())?);
+        }
+        Ok((1 + sums.len() as u32, records))
+    }
+
+    fn add_to_sum(&mut self, window: &NewWindow) {
+        let Some(kind) = self.kinds.rows.get(window.kind as usize).filter(|kind| kind.name != HEAP) else {
+            // What the heap holds at several moments has no sum.
+            return;
+        };
+        let is_same = |sum: &&mut KindSum| {
+            let other = &self.kinds.rows[sum.kind() as usize];
+            (&other.name, &other.values) == (&kind.name, &kind.values)
+        };
+        match self.sums.iter_mut().find(is_same) {
+            Some(sum) => sum.add(window),
+            None => self.sums.push(KindSum::new(window, kind.values.len())),
+        }
+    }
+
+    fn pack_new_rows(&self) -> Result<Vec<u8>> {
+        let mut body = MessageWriter::default();
+        self.write_tables(&mut body);
+        record::pack(&body.into_bytes(), Effort::Small)
+    }
+
+    fn pack_window(&self, window: &NewWindow) -> Result<Vec<u8>> {
+        let width = self.kinds.rows.get(window.kind as usize).map_or(0, |kind| kind.values.len());
+        let mut body = MessageWriter::default();
+        write_samples(&mut body, window, width);
+        if let Some((engine, quality)) = &window.quality {
+            body.message(window_field::QUALITY, |message| write_quality(message, *engine, quality));
+        }
+        if window.windows != 1 {
+            body.uint(window_field::WINDOWS, window.windows);
+        }
+        let tag = Window::tag(window.start, window.duration, window.kind);
+        record::pack_tagged(&tag, &body.into_bytes(), Effort::Small)
     }
 
     fn string(&mut self, text: &str) -> u32 {
-        match self.strings.numbers.get(text) {
-            Some(&number) => number,
-            None => {
-                self.pointed += text.len();
-                self.strings.number(text.into(), || text.into())
-            }
-        }
+        self.known_string(text).unwrap_or_else(|| {
+            self.pointed += text.len();
+            self.strings.number(text.into())
+        })
+    }
+
+    fn known_string(&self, text: &str) -> Option<u32> {
+        self.strings.find(text, |known| **known == *text)
     }
 
     fn text(&mut self, profile: &Profile, id: StringId) -> u32 {
@@ -166,7 +294,7 @@ impl Encoder {
             size: mapping.limit.saturating_sub(mapping.start),
             start: mapping.start,
         };
-        self.modules.number(module, || module)
+        self.modules.number(module)
     }
 
     /// Returns the frames of a location. Names are kept only where they cannot be looked up later.
@@ -180,12 +308,8 @@ impl Encoder {
                 .map(|id| {
                     let function = profile.function(id);
                     let (name, file) = (profile.string(function.name), profile.string(function.filename));
-                    let row = StoredFrame {
-                        name: self.string(name),
-                        file: self.string(file),
-                        ..StoredFrame::default()
-                    };
-                    self.frames.number((0, u64::from(row.name) << 32 | u64::from(row.file)), || row)
+                    let (name, file) = (self.string(name), self.string(file));
+                    self.frames.number(NewFrame { name, file, ..NewFrame::default() })
                 })
                 .collect();
         }
@@ -200,8 +324,8 @@ impl Encoder {
             }
             None => (0, 0, location.address),
         };
-        let frame = StoredFrame { module, offset, ..StoredFrame::default() };
-        vec![self.frames.number((identity + 1, offset), || frame)]
+        let identity = identity + 1;
+        vec![self.frames.number(NewFrame { offset, identity, module, ..NewFrame::default() })]
     }
 
     /// Returns the samples, sorted by row, each row once.
@@ -218,7 +342,7 @@ impl Encoder {
             let labels = *label_sets
                 .entry(sample.labels)
                 .or_insert_with(|| self.label_set(profile, profile.labels(sample.labels)));
-            let row = self.rows.number((node, labels), || (node, labels));
+            let row = self.rows.number((node, labels));
             let observed = observed.get(at).copied().unwrap_or_default();
             samples.push(NewSample { row, values: sample.values.to_vec(), observed });
         }
@@ -239,8 +363,7 @@ impl Encoder {
     fn node(&mut self, frames: impl Iterator<Item = u32>) -> u32 {
         let mut node = 0;
         for frame in frames {
-            let back = self.nodes.len() - node;
-            node = self.nodes.number((node, frame), || NewStack { back, frame });
+            node = self.nodes.number(NewStack { caller: node, frame });
         }
         node
     }
@@ -255,10 +378,10 @@ impl Encoder {
                 unit: self.text(profile, label.unit),
             })
             .collect();
-        if !self.label_sets.numbers.contains_key(&rows) {
-            self.pointed += size_of_val(&*rows);
-        }
-        self.label_sets.number(rows.clone(), || rows)
+        let (next, bytes) = (self.label_sets.next(), size_of_val(&*rows));
+        let number = self.label_sets.number(rows);
+        self.pointed += if number == next { bytes } else { 0 };
+        number
     }
 
     fn kind(&mut self, name: &str, profile: &Profile) -> u32 {
@@ -267,38 +390,38 @@ impl Encoder {
         for text in texts(&kind) {
             self.string(text);
         }
-        self.kinds.number(kind.clone(), || kind)
+        self.kinds.number(kind)
     }
 
     fn write_tables(&self, body: &mut MessageWriter) {
         let Self { strings, modules, frames, nodes, label_sets, rows, kinds, .. } = self;
-        body.uint(field::FIRST_STRING, u64::from(strings.first));
-        strings.new.iter().for_each(|text| body.bytes(field::STRING, text.as_bytes()));
-        body.uint(field::FIRST_MODULE, u64::from(modules.first));
-        modules
-            .new
-            .iter()
-            .for_each(|module| body.message(field::MODULE, |message| write_module(message, module)));
-        body.uint(field::FIRST_FRAME, u64::from(frames.first));
-        write_frames(body, &frames.new);
-        body.uint(field::FIRST_NODE, u64::from(nodes.first));
-        body.packed(field::NODE_BACK, nodes.new.iter().map(|node| u64::from(node.back)));
-        body.packed(field::NODE_FRAME, nodes.new.iter().map(|node| u64::from(node.frame)));
-        body.uint(field::FIRST_LABEL_SET, u64::from(label_sets.first));
-        for set in &label_sets.new {
-            body.message(field::LABEL_SET, |message| write_labels(message, set));
-        }
-        body.uint(field::FIRST_ROW, u64::from(rows.first));
-        body.packed(field::ROW_NODE, rows.new.iter().map(|row| u64::from(row.0)));
-        body.packed(field::ROW_LABELS, rows.new.iter().map(|row| u64::from(row.1)));
-        body.uint(field::FIRST_KIND, u64::from(kinds.first));
-        for kind in &kinds.new {
-            body.message(field::KIND, |message| self.write_kind(message, kind));
-        }
+        let (first, new) = strings.unwritten();
+        body.uint(field::FIRST_STRING, first);
+        new.iter().for_each(|text| body.bytes(field::STRING, text.as_bytes()));
+        let (first, new) = modules.unwritten();
+        body.uint(field::FIRST_MODULE, first);
+        new.iter().for_each(|module| body.message(field::MODULE, |message| write_module(message, module)));
+        let (first, new) = frames.unwritten();
+        body.uint(field::FIRST_FRAME, first);
+        write_frames(body, new);
+        let (first, new) = nodes.unwritten();
+        body.uint(field::FIRST_NODE, first);
+        body.packed(field::NODE_BACK, new.iter().zip(first..).map(|(node, at)| at - u64::from(node.caller)));
+        body.packed(field::NODE_FRAME, new.iter().map(|node| u64::from(node.frame)));
+        let (first, new) = label_sets.unwritten();
+        body.uint(field::FIRST_LABEL_SET, first);
+        new.iter().for_each(|set| body.message(field::LABEL_SET, |message| write_labels(message, set)));
+        let (first, new) = rows.unwritten();
+        body.uint(field::FIRST_ROW, first);
+        body.packed(field::ROW_NODE, new.iter().map(|row| u64::from(row.0)));
+        body.packed(field::ROW_LABELS, new.iter().map(|row| u64::from(row.1)));
+        let (first, new) = kinds.unwritten();
+        body.uint(field::FIRST_KIND, first);
+        new.iter().for_each(|kind| body.message(field::KIND, |message| self.write_kind(message, kind)));
     }
 
     fn write_kind(&self, message: &mut MessageWriter, kind: &Kind) {
-        let number = |text: &str| self.strings.numbers.get(text).map_or(0, |&number| u64::from(number));
+        let number = |text: &str| self.known_string(text).map_or(0, u64::from);
         let pair = |(kind, unit): &(String, String)| [number(kind), number(unit)];
         let values: Vec<u64> = kind.values.iter().flat_map(pair).collect();
         message.uint(kind_field::NAME, number(&kind.name));
@@ -311,6 +434,12 @@ impl Encoder {
         message.uint(kind_field::DROP_FRAMES, number(&kind.drop_frames));
     }
 
+    fn has_new_rows(&self) -> bool {
+        let Self { strings, modules, frames, nodes, label_sets, rows, kinds, .. } = self;
+        let tables = [strings.has_new(), modules.has_new(), frames.has_new(), nodes.has_new()];
+        tables.contains(&true) || label_sets.has_new() || rows.has_new() || kinds.has_new()
+    }
+
     fn settle(&mut self) {
         let Self { strings, modules, frames, nodes, label_sets, rows, kinds, .. } = self;
         strings.settle();
@@ -320,6 +449,18 @@ impl Encoder {
         label_sets.settle();
         rows.settle();
         kinds.settle();
+    }
+
+    /// Makes all rows new again.
+    fn unsettle(&mut self) {
+        let Self { strings, modules, frames, nodes, label_sets, rows, kinds, .. } = self;
+        strings.written = 0;
+        modules.written = 0;
+        frames.written = 0;
+        nodes.written = 0;
+        label_sets.written = 0;
+        rows.written = 0;
+        kinds.written = 0;
     }
 }
 
@@ -338,7 +479,7 @@ fn write_module(message: &mut MessageWriter, module: &StoredModule) {
     message.uint(module_field::START, module.start);
 }
 
-fn write_frames(body: &mut MessageWriter, frames: &[StoredFrame]) {
+fn write_frames(body: &mut MessageWriter, frames: &[NewFrame]) {
     body.packed(field::FRAME_MODULE, frames.iter().map(|frame| u64::from(frame.module)));
     let before = std::iter::once(0).chain(frames.iter().map(|frame| frame.offset));
     let steps = frames.iter().zip(before).map(|(frame, before)| frame.offset.wrapping_sub(before) as i64);
@@ -356,14 +497,15 @@ fn write_labels(message: &mut MessageWriter, labels: &[LabelRow]) {
     message.packed(1, numbers);
 }
 
-fn write_samples(message: &mut MessageWriter, samples: &[NewSample], profile: &Profile) {
+fn write_samples(message: &mut MessageWriter, window: &NewWindow, width: usize) {
+    let samples = &window.samples;
     let before = std::iter::once(0).chain(samples.iter().map(|sample| sample.row));
     message.packed(
         window_field::ROWS,
         samples.iter().zip(before).map(|(sample, before)| u64::from(sample.row - before)),
     );
     let column = |column: usize| samples.iter().map(|sample| sample.values[column]).collect();
-    let columns: Vec<Vec<i64>> = (0..profile.sample_types().len()).map(column).collect();
+    let columns: Vec<Vec<i64>> = (0..width).map(column).collect();
     for (at, column) in columns.iter().enumerate() {
         message.message(window_field::COLUMN, |message| {
             match ratio(&columns[0], column).filter(|_| at > 0) {
@@ -372,7 +514,7 @@ fn write_samples(message: &mut MessageWriter, samples: &[NewSample], profile: &P
             }
         });
     }
-    if let Some(Observations { value_type, .. }) = profile.observations {
+    if let Some(value_type) = window.observed {
         let rows = samples.iter().map(|sample| sample.observed).collect();
         let observed = Observations { value_type, rows };
         message.message(window_field::OBSERVED, |message| observed::write(message, &observed, &columns));

@@ -14,11 +14,15 @@ impl ContentHash {
 
     /// Returns the hash of code at `offset` of the file with this identity (a build id, or a path without one).
     pub fn of_code(file: &str, offset: u64) -> Self {
-        let mut bytes = Vec::with_capacity(file.len() + 9);
-        bytes.push(b'c');
-        bytes.extend_from_slice(&offset.to_le_bytes());
-        bytes.extend_from_slice(file.as_bytes());
-        Self(murmur3(&bytes, 0))
+        // A build id fits here, so that nearly no frame needs an allocation.
+        let mut buffer = [0; 64];
+        buffer[0] = b'c';
+        buffer[1..9].copy_from_slice(&offset.to_le_bytes());
+        if let Some(rest) = buffer.get_mut(9..9 + file.len()) {
+            rest.copy_from_slice(file.as_bytes());
+            return Self(murmur3(&buffer[..9 + file.len()], 0));
+        }
+        Self(murmur3(&[&buffer[..9], file.as_bytes()].concat(), 0))
     }
 
     /// Returns the hash of a frame that has a name and no code.

@@ -7,18 +7,26 @@ pub(crate) mod kind;
 pub(crate) mod observed;
 pub mod record;
 pub(crate) mod span;
+pub(crate) mod sum;
 pub(crate) mod tables;
 
 use flamelet_profile::{Budget, Error, ErrorKind, Result};
 
-use crate::segment::decode::{SegmentTables, Window};
-use crate::segment::record::Records;
+use crate::segment::decode::{Added, SegmentTables, Window};
+use crate::segment::kind::Kind;
+use crate::segment::record::{Record, Records};
 
 /// How a segment begins: what it is, and the version of its format.
-pub(crate) const HEADER: &[u8; 20] = b"flamelet history 1\r\n";
+pub(crate) const HEADER: &[u8; 20] = b"flamelet history 2\r\n";
 
 /// Does something with the windows of segments.
 pub(crate) trait WindowVisitor {
+    /// Returns whether the rows of a window are needed; of others, only time and kind are read.
+    fn needs_rows(&self, kind: &Kind, window: &Window) -> bool {
+        let _ = (kind, window);
+        true
+    }
+
     /// Called for each window, in the order of writing.
     fn window(&mut self, tables: &SegmentTables, window: &Window) -> Result<()>;
 
@@ -43,17 +51,33 @@ pub(crate) fn visit(bytes: &[u8], budget: &Budget, visitor: &mut impl WindowVisi
             )),
         };
     };
+    visit_records(bytes, budget, visitor)
+}
+
+/// Reads the records that follow a header.
+fn visit_records(bytes: &[u8], budget: &Budget, visitor: &mut impl WindowVisitor) -> Result<usize> {
     let (mut tables, mut lost) = (SegmentTables::default(), 0);
     let mut records = Records::new(bytes, budget);
-    while let Some(body) = records.next()? {
-        match tables.add(body, budget) {
-            Ok(Some(window)) => {
+    loop {
+        let needs_rows = |tag: &_| {
+            let window = Window::of_tag(tag);
+            tables.kind(window.kind).is_none_or(|kind| visitor.needs_rows(kind, &window))
+        };
+        let Some(Record { tag, body }) = records.next_tagged(needs_rows)? else { break };
+        let added = match (tag, body) {
+            (tag, Some(body)) => tables.add(tag.as_ref(), body, budget),
+            (Some(tag), None) => Ok(Added::Window(Window::of_tag(&tag))),
+            (None, None) => Ok(Added::Rows),
+        };
+        match added {
+            Ok(Added::Window(window)) => {
                 visitor.window(&tables, &window)?;
                 if visitor.is_done() {
                     break;
                 }
             }
-            Ok(None) => lost += 1,
+            Ok(Added::Rows) => {}
+            Ok(Added::Lost) => lost += 1,
             // It has a good checksum but makes no sense: what follows cannot be trusted.
             Err(error) => {
                 budget.check()?;

@@ -4,9 +4,11 @@
 //! |---|---|
 //! | 4 | [`MARK`], by which records are found again after damage |
 //! | 4 | length of the body when it is unpacked |
-//! | 4 | length of the body as it is stored (deflate) |
-//! | 4 | CRC-32 of the stored body |
+//! | 4 | length of what follows the header; the highest bit is set if that begins with a tag |
+//! | 4 | CRC-32 of what follows the header |
 //! | 4 | CRC-32 of the 16 bytes before |
+//! | [`TAG`], or none | a tag: says what the body is about, and is read without unpacking it |
+//! | the rest | the body (deflate) |
 //!
 //! All numbers are little endian. What a reader trusts, it has checked: a record whose header or body does not match
 //! its checksum is skipped.
@@ -21,6 +23,10 @@ use flate2::{Compression, Crc, Decompress, FlushDecompress, Status};
 pub const MARK: [u8; 4] = [0xf1, 0xa3, 0x1e, 0x70];
 /// The length of a record's header.
 pub const HEADER: usize = 20;
+/// The length of a tag.
+pub const TAG: usize = 20;
+/// Set in the length of what follows the header if that begins with a tag.
+const HAS_TAG: u32 = 1 << 31;
 /// The longest body, packed or not.
 pub const MAX_BODY: usize = 16 << 20;
 
@@ -37,6 +43,15 @@ pub enum Effort {
 
 /// Returns a record with this body.
 pub fn pack(body: &[u8], effort: Effort) -> Result<Vec<u8>> {
+    pack_with(None, body, effort)
+}
+
+/// Returns a record with this body and a tag.
+pub(crate) fn pack_tagged(tag: &[u8; TAG], body: &[u8], effort: Effort) -> Result<Vec<u8>> {
+    pack_with(Some(tag), body, effort)
+}
+
+fn pack_with(tag: Option<&[u8; TAG]>, body: &[u8], effort: Effort) -> Result<Vec<u8>> {
     if body.len() > MAX_BODY {
         return Err(Error::new(ErrorKind::TooLarge, "the window is too large for a record of the history"));
     }
@@ -45,13 +60,15 @@ pub fn pack(body: &[u8], effort: Effort) -> Result<Vec<u8>> {
         Effort::Fast => Compression::fast(),
         Effort::None => Compression::none(),
     };
-    let mut encoder = DeflateEncoder::new(vec![0; HEADER], level);
+    let mut start = vec![0; HEADER];
+    start.extend_from_slice(tag.map_or(&[], |tag| tag));
+    let mut encoder = DeflateEncoder::new(start, level);
     encoder.write_all(body)?;
     let mut record = encoder.finish()?;
-    let packed = record.len() - HEADER;
+    let stored = (record.len() - HEADER) as u32 | if tag.is_some() { HAS_TAG } else { 0 };
     let body_sum = checksum(&record[HEADER..]);
     record[..4].copy_from_slice(&MARK);
-    for (at, number) in [body.len() as u32, packed as u32, body_sum].into_iter().enumerate() {
+    for (at, number) in [body.len() as u32, stored, body_sum].into_iter().enumerate() {
         record[4 + at * 4..8 + at * 4].copy_from_slice(&number.to_le_bytes());
     }
     let header_sum = checksum(&record[..HEADER - 4]);
@@ -69,7 +86,10 @@ fn checksum(bytes: &[u8]) -> u32 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stored<'a> {
     unpacked: usize,
+    tag: Option<&'a [u8; TAG]>,
     packed: &'a [u8],
+    /// Of the whole record.
+    length: usize,
 }
 
 impl<'a> Stored<'a> {
@@ -83,11 +103,33 @@ impl<'a> Stored<'a> {
         if header[..4] != MARK || checksum(&header[..HEADER - 4]) != number(HEADER - 4) {
             return None;
         }
-        let (unpacked, packed) = (number(4) as usize, number(8) as usize);
-        let packed = bytes.get(HEADER..HEADER + packed)?;
-        let is_good = unpacked <= MAX_BODY && checksum(packed) == number(12);
-        is_good.then_some(Self { unpacked, packed })
+        let (unpacked, length) = (number(4) as usize, HEADER + (number(8) & !HAS_TAG) as usize);
+        let stored = bytes.get(HEADER..length)?;
+        let (tag, packed) = match number(8) & HAS_TAG {
+            0 => (None, stored),
+            _ => stored.split_first_chunk().map(|(tag, packed)| (Some(tag), packed))?,
+        };
+        let is_good = unpacked <= MAX_BODY && checksum(stored) == number(12);
+        is_good.then_some(Self { unpacked, tag, packed, length })
     }
+}
+
+/// Returns how many records there are in `bytes`, if nothing else is in it and all of them are good.
+pub(crate) fn count(mut bytes: &[u8]) -> Option<usize> {
+    let mut records = 0;
+    while !bytes.is_empty() {
+        bytes = &bytes[Stored::at(bytes)?.length..];
+        records += 1;
+    }
+    Some(records)
+}
+
+/// The tag of a record, and its body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Record<'r> {
+    pub(crate) tag: Option<[u8; TAG]>,
+    /// `None` if it is not needed.
+    pub(crate) body: Option<&'r [u8]>,
 }
 
 /// Reads the records of a file one after another.
@@ -127,9 +169,28 @@ impl<'a> Records<'a> {
     /// Like [`Records::next`], but unpacks at most the first `most` bytes of the body.
     pub fn next_beginning(&mut self, most: usize) -> Result<Option<&[u8]>> {
         while let Some(stored) = self.find()? {
-            self.rest = &self.rest[HEADER + stored.packed.len()..];
+            self.rest = &self.rest[stored.length..];
             if self.unpack(stored, most)? {
                 return Ok(Some(&self.body));
+            }
+            self.damaged += 1;
+        }
+        Ok(None)
+    }
+
+    /// Like [`Records::next`], with the tag of the record. A body with a tag is unpacked only if it is needed.
+    pub(crate) fn next_tagged(
+        &mut self,
+        mut needs_body: impl FnMut(&[u8; TAG]) -> bool,
+    ) -> Result<Option<Record<'_>>> {
+        while let Some(stored) = self.find()? {
+            self.rest = &self.rest[stored.length..];
+            let tag = stored.tag.copied();
+            if !tag.as_ref().is_none_or(&mut needs_body) {
+                return Ok(Some(Record { tag, body: None }));
+            }
+            if self.unpack(stored, MAX_BODY)? {
+                return Ok(Some(Record { tag, body: Some(&self.body) }));
             }
             self.damaged += 1;
         }

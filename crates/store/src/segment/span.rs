@@ -4,6 +4,7 @@ use flamelet_profile::Result;
 
 use crate::segment::WindowVisitor;
 use crate::segment::decode::{SegmentTables, Window};
+use crate::segment::kind::Kind;
 
 /// From when to when windows reach.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,6 +18,10 @@ impl Span {
 }
 
 impl WindowVisitor for Span {
+    fn needs_rows(&self, _: &Kind, _: &Window) -> bool {
+        false
+    }
+
     fn window(&mut self, _: &SegmentTables, window: &Window) -> Result<()> {
         self.add(window.start, window.end());
         Ok(())

@@ -1,7 +1,8 @@
 //! The rows of a segment's tables, and the numbers of the fields that hold them.
 //!
-//! A record is a protobuf message. It has the rows that are new in its segment, each table with the number of its
-//! first new row, and a window. So a reader that has missed a record knows which rows it lacks.
+//! A record is a protobuf message. One without a tag has the rows that are new in its segment, each table with the number of
+//! its first new row, so a reader that has missed a record knows which rows it lacks. One with a tag is a window; the tag
+//! says when it was and what it measures, so that a reader can pass it over.
 
 /// A file that code was mapped from. Strings are given by their numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -60,7 +61,6 @@ pub(crate) mod field {
     pub(crate) const FIRST_ROW: u32 = 17;
     pub(crate) const KIND: u32 = 18;
     pub(crate) const FIRST_KIND: u32 = 19;
-    pub(crate) const WINDOW: u32 = 20;
 }
 
 /// The fields of a module.
@@ -84,16 +84,15 @@ pub(crate) mod kind_field {
 
 /// The fields of a window.
 pub(crate) mod window_field {
-    pub(crate) const START: u32 = 1;
-    pub(crate) const DURATION: u32 = 2;
-    pub(crate) const KIND: u32 = 3;
     /// Sorted; each as the difference to the one before.
-    pub(crate) const ROWS: u32 = 4;
+    pub(crate) const ROWS: u32 = 1;
     /// A column of values.
-    pub(crate) const COLUMN: u32 = 5;
-    pub(crate) const QUALITY: u32 = 6;
+    pub(crate) const COLUMN: u32 = 2;
+    pub(crate) const QUALITY: u32 = 3;
     /// What the values are based on, see [`crate::segment::observed`].
-    pub(crate) const OBSERVED: u32 = 7;
+    pub(crate) const OBSERVED: u32 = 4;
+    /// How many windows it is the sum of; left out for one.
+    pub(crate) const WINDOWS: u32 = 5;
 }
 
 /// The fields of a column of values.

@@ -3,6 +3,7 @@
 pub(crate) mod options;
 pub(crate) mod retention;
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,14 +16,14 @@ use crate::files::sys;
 use crate::names::BuildNames;
 use crate::segment;
 use crate::segment::encode::Encoder;
-use crate::segment::record::{self, Effort};
 use crate::segment::span::Span;
+use crate::segment::sum;
 use crate::writer::options::Options;
 use crate::writer::retention::Kept;
 
 const NANOS: i64 = 1_000_000_000;
 /// The next segment is begun when the tables of this one take this many bytes.
-const MAX_TABLES: usize = 4 << 20;
+const MAX_TABLES: usize = 5 << 20;
 
 /// How many names that are already taken are skipped before a window is given up.
 const MAX_TAKEN: usize = 100;
@@ -152,7 +153,7 @@ impl Writer {
     pub fn finish_segment(&mut self) {
         if let Some(open) = self.segment.take() {
             let _ = open.file.sync_data();
-            open.finish(&self.folder);
+            open.finish(&self.folder, true);
         }
     }
 
@@ -180,7 +181,7 @@ impl Writer {
             Ok(bytes) => Ok(bytes),
             Err(error) => {
                 // Its tables have rows that no record has, so nothing more can be appended.
-                self.segment.take().into_iter().for_each(|open| open.finish(&self.folder));
+                self.segment.take().into_iter().for_each(|open| open.finish(&self.folder, false));
                 Err(error)
             }
         }
@@ -233,6 +234,7 @@ impl Writer {
 
     /// Names the segments that a killed process left open by what they cover; those without a window are removed.
     fn finish_leftovers(&mut self) -> Result<()> {
+        self.folder.remove_unfinished_sums();
         let open = self.folder.segments()?.into_iter().filter(|entry| entry.name.span.is_none());
         for entry in open {
             let budget = Budget::new(Limits::SERVICE);
@@ -240,7 +242,7 @@ impl Writer {
             let mut span = Span::default();
             let Ok((bytes, _loan)) = self.folder.read(&path, &budget) else { continue };
             if segment::visit(&bytes, &budget, &mut span).is_ok() {
-                finish(&self.folder, &path, entry.name, span.0);
+                let _ = finish(&self.folder, &path, entry.name, span.0);
             }
         }
         Ok(())
@@ -248,14 +250,16 @@ impl Writer {
 
     fn remove_old(&mut self) -> Result<()> {
         let segments = self.folder.segments()?;
+        let sums = self.folder.sums();
+        let of_sums: HashMap<u64, u64> = sums.iter().map(|(name, bytes)| (name.number, *bytes)).collect();
         let kept = |entry: &crate::files::folder::SegmentEntry| Kept {
             number: entry.name.number,
             end: entry.name.span.map(|(_, end)| end),
-            bytes: entry.bytes,
+            bytes: entry.bytes + of_sums.get(&entry.name.number).unwrap_or(&0),
         };
         let kept: Vec<Kept> = segments.iter().map(kept).collect();
-        // Room for the segment that is begun next.
-        let reserved = self.options.segment_bytes.min(self.options.bytes / 8);
+        // Room for the segment that is begun next, and its sum.
+        let reserved = self.options.segment_bytes.min(self.options.bytes / 8) * 3 / 2;
         let names = self.folder.names();
         let others = reserved + names.iter().map(|(_, bytes)| bytes).sum::<u64>();
         let first = retention::first_kept(&kept, others, now(), &self.options);
@@ -264,6 +268,9 @@ impl Writer {
         }
         for entry in segments.iter().filter(|entry| entry.name.number < first) {
             self.folder.remove(&self.folder.file(&entry.name));
+        }
+        for (name, _) in sums.iter().filter(|(name, _)| name.number < first) {
+            self.folder.remove(&self.folder.sum(name));
         }
         Ok(())
     }
@@ -293,9 +300,8 @@ impl Open {
     }
 
     fn append(&mut self, kind: &str, profile: &Profile, (start, end): (i64, i64)) -> Result<u64> {
-        let body = self.encoder.encode(kind, profile);
-        let record = record::pack(&body, Effort::Small)?;
-        let bytes = if self.length == 0 { [segment::HEADER, &*record].concat() } else { record };
+        let records = self.encoder.encode(kind, profile)?;
+        let bytes = if self.length == 0 { [segment::HEADER, &*records].concat() } else { records };
         self.write(&bytes).map_err(|error| Error::of_file(&self.path, &error))?;
         self.length += bytes.len() as u64;
         let (first, last) = self.span.unwrap_or((start, end));
@@ -308,26 +314,44 @@ impl Open {
         sys::write(&mut self.file, bytes)
     }
 
-    /// Cuts off what was not acknowledged, and gives the file its final name.
-    fn finish(self, folder: &HistoryFolder) {
+    /// Cuts off what was not acknowledged, gives the file its final name, and writes its sum if all windows that were encoded
+    /// are in it.
+    fn finish(self, folder: &HistoryFolder, has_sum: bool) {
         let is_cut = self.file.metadata().is_ok_and(|found| found.len() == self.length)
             || self.file.set_len(self.length).is_ok();
         // A file that cannot be cut keeps a torn end, which readers leave out.
         let _ = is_cut;
-        finish(folder, &self.path, self.name, self.span);
+        if let Some(name) = finish(folder, &self.path, self.name, self.span)
+            && has_sum
+        {
+            // Without a sum, readers take the segment.
+            let _ = sum::write(folder, &name, self.length, self.encoder);
+        }
     }
 }
 
-/// Renames a segment so that its name says what it covers, in whole seconds; removes one without windows.
-fn finish(folder: &HistoryFolder, path: &Path, name: SegmentName, span: Option<(i64, i64)>) {
+/// Renames a segment so that its name says what it covers, in whole seconds, and returns the new name; removes one without
+/// windows.
+fn finish(
+    folder: &HistoryFolder,
+    path: &Path,
+    name: SegmentName,
+    span: Option<(i64, i64)>,
+) -> Option<SegmentName> {
     match span {
         Some((from, to)) => {
-            let seconds = (from.div_euclid(NANOS).max(0), to.div_euclid(NANOS).saturating_add(1).max(0));
+            // Windows without a length, too, begin before the end.
+            let last = to.max(from.saturating_add(1)).saturating_sub(1);
+            let seconds = (from.div_euclid(NANOS).max(0), last.div_euclid(NANOS).saturating_add(1).max(0));
+            let name = SegmentName { span: Some(seconds), ..name };
             // If it fails, readers open the file to see what it covers.
-            let _ = fs::rename(path, folder.file(&SegmentName { span: Some(seconds), ..name }));
+            if fs::rename(path, folder.file(&name)).is_ok() {
+                return Some(name);
+            }
         }
         None => folder.remove(path),
     }
+    None
 }
 
 fn now() -> i64 {

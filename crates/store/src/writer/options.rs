@@ -14,7 +14,7 @@ pub struct Options {
     /// How long windows are kept; seven days by default. The time between two segments counts as at most an eighth
     /// of that, so that a clock that jumps forward does not make everything old at once.
     pub age: Duration,
-    /// The longest time that one segment covers; an hour by default.
+    /// The longest time that one segment covers; six hours by default.
     pub segment_span: Duration,
     /// The size at which the next segment is begun; 4 MiB by default.
     pub segment_bytes: u64,
@@ -25,7 +25,7 @@ impl Default for Options {
         Self {
             bytes: 128 << 20,
             age: Duration::from_secs(7 * 86_400),
-            segment_span: Duration::from_secs(3600),
+            segment_span: Duration::from_secs(6 * 3600),
             segment_bytes: 4 << 20,
         }
     }

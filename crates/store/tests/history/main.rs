@@ -6,4 +6,5 @@ mod follow;
 mod kill;
 mod names;
 mod ranges;
+mod sums;
 mod support;
