@@ -1,5 +1,6 @@
 //! Moments as users write them, in nanoseconds since 1970.
 
+use std::ops::Range;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::{Error, Result};
@@ -131,6 +132,15 @@ pub fn parse_length(text: &str) -> Option<Duration> {
     nanos.filter(|&nanos| nanos > 0).map(Duration::from_nanos)
 }
 
+/// Returns the range between two moments; fails if it is empty.
+pub fn range(from: i64, to: i64) -> Result<Range<i64>> {
+    if from < to {
+        return Ok(from..to);
+    }
+    let (from, to) = (format(from), format(to));
+    Err(Error::invalid(format!("the range is empty: it begins at {from} and ends at {to}")))
+}
+
 /// Writes a moment in UTC, to the second: `2026-11-15T03:00:00Z`.
 pub fn format(nanos: i64) -> String {
     let seconds = nanos.div_euclid(SECOND);
@@ -253,5 +263,14 @@ mod tests {
             let (year, month, date) = date_of(day);
             assert_eq!(days_since_1970(year, month, date), day);
         }
+    }
+
+    #[test]
+    fn a_range_has_a_beginning_before_its_end() {
+        assert_eq!(range(0, SECOND).expect("a second"), 0..SECOND);
+        let error = range(SECOND, SECOND).expect_err("it is empty").to_string();
+        let expected =
+            "the range is empty: it begins at 1970-01-01T00:00:01Z and ends at 1970-01-01T00:00:01Z";
+        assert_eq!(error, expected);
     }
 }

@@ -12,6 +12,7 @@
 pub mod basic;
 mod flame;
 mod frame;
+mod gzip;
 mod label_name;
 pub mod push;
 pub mod querier;

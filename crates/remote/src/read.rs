@@ -83,10 +83,7 @@ impl Stored {
     /// Returns the body of the request.
     pub fn body(&self) -> Result<Vec<u8>> {
         let (from, to) = (self.from.unwrap_or(0), self.to.unwrap_or(0));
-        if from >= to {
-            let (from, to) = (moment::format(from), moment::format(to));
-            return Err(Error::invalid(format!("the range is empty: it begins at {from} and ends at {to}")));
-        }
+        moment::range(from, to)?;
         match self.protocol {
             Protocol::Parca => self.parca_body(from, to),
             _ => self.pyroscope_body(from, to),

@@ -9,9 +9,9 @@ mod render;
 mod request;
 mod response;
 
-use std::io::Read;
-
 use flamelet_profile::{Error, ErrorKind, Profile, Result};
+
+use crate::gzip::unpack_body;
 
 pub use calls::METHODS;
 pub use render::render;
@@ -117,30 +117,11 @@ pub struct QueryAnswer {
 }
 
 /// The longest body after unpacking.
-const MAX_BODY: u64 = 4 << 20;
+const MAX_BODY: usize = 4 << 20;
 
 /// Unpacks the body of a request by its `Content-Encoding`.
 pub fn unpack(encoding: &str, body: Vec<u8>) -> Result<Vec<u8>> {
-    match encoding.trim() {
-        "" | "identity" => Ok(body),
-        "gzip" => {
-            let mut unpacked = Vec::new();
-            let decoder = flate2::read::GzDecoder::new(&*body);
-            let length = decoder.take(MAX_BODY + 1).read_to_end(&mut unpacked);
-            let length = length.map_err(|error| Error::invalid(format!("the body is not gzip: {error}")))?;
-            if length as u64 > MAX_BODY {
-                return Err(Error::new(ErrorKind::TooLarge, "the body is longer than 4 MiB"));
-            }
-            Ok(unpacked)
-        }
-        other => {
-            let shown: String = other.chars().take(20).collect();
-            Err(Error::new(
-                ErrorKind::Unsupported,
-                format!("the content encoding {shown:?} is not supported"),
-            ))
-        }
-    }
+    unpack_body(encoding, body, MAX_BODY)
 }
 
 /// Answers a call of `method`, which is one of [`METHODS`], with this body.

@@ -2,8 +2,8 @@
 
 use flamelet_profile::{Error, ErrorKind, Result};
 
-use super::gzip::{gunzip, too_large};
 use crate::frame::{Frame, first_frame, frame};
+use crate::gzip::{gunzip, too_large};
 
 const COMPRESSED: u8 = 1;
 const TRAILERS: u8 = 0x80;

@@ -14,9 +14,9 @@ pub struct Ingest {
     pub service: String,
     /// The labels in braces after the name.
     pub labels: Vec<(String, String)>,
-    /// The start and the end, in nanoseconds since 1970.
+    /// The start, in nanoseconds since 1970.
     pub from: Option<i64>,
-    /// Until when.
+    /// The end.
     pub until: Option<i64>,
     /// `pprof`, `folded`, `jfr`, …; empty if the sender does not say.
     pub format: String,

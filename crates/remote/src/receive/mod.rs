@@ -11,14 +11,13 @@
 //! and so is an OTLP message, which is a file format of its own. [`grpc`] has the frames of gRPC and gRPC-Web.
 
 pub mod grpc;
-mod gzip;
 mod ingest;
 pub mod otlp;
 pub mod parca;
 mod pyroscope;
 mod series;
 
-pub use gzip::gunzip;
+pub use crate::gzip::{gunzip, unpack_body};
 pub use ingest::{INGEST_PATH, Ingest};
 pub use pyroscope::push;
 pub use series::{PushedProfile, PushedSeries, base64};

@@ -1,8 +1,21 @@
-//! Unpacking of bodies.
+//! Unpacks the bodies of requests.
 
 use std::io::Read;
 
 use flamelet_profile::{Error, ErrorKind, Result};
+
+/// Unpacks a body by its `Content-Encoding`, up to `most` bytes.
+pub fn unpack_body(encoding: &str, body: Vec<u8>, most: usize) -> Result<Vec<u8>> {
+    match encoding.trim() {
+        "" | "identity" => Ok(body),
+        "gzip" => gunzip(&body, most),
+        other => {
+            let shown: String = other.chars().take(20).collect();
+            let message = format!("the content encoding {shown:?} is not supported; use gzip");
+            Err(Error::new(ErrorKind::Unsupported, message))
+        }
+    }
+}
 
 /// Unpacks gzip, up to `most` bytes.
 pub fn gunzip(packed: &[u8], most: usize) -> Result<Vec<u8>> {
@@ -13,7 +26,7 @@ pub fn gunzip(packed: &[u8], most: usize) -> Result<Vec<u8>> {
     if bytes.len() > most { Err(too_large(most)) } else { Ok(bytes) }
 }
 
-pub(super) fn too_large(most: usize) -> Error {
+pub(crate) fn too_large(most: usize) -> Error {
     let mib = most >> 20;
     Error::new(ErrorKind::TooLarge, format!("the body is larger than {mib} MiB after unpacking"))
 }
