@@ -54,6 +54,7 @@ pub mod config;
 mod entry;
 mod http;
 mod keep;
+mod lock;
 mod log;
 mod names;
 mod options;

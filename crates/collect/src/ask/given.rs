@@ -40,10 +40,7 @@ impl Given<'_> {
     pub(crate) fn range(&self, usual_from: &str, usual_to: i64) -> Result<(i64, i64)> {
         let from = moment::parse(self.text("from").unwrap_or(usual_from), self.now)?;
         let to = self.moment("to", usual_to)?;
-        match from < to {
-            true => Ok((from, to)),
-            false => Err(Error::invalid("the range is empty: from is not before to")),
-        }
+        moment::range(from, to).map(|range| (range.start, range.end))
     }
 
     pub(crate) fn selector(&self, name: &str) -> Result<Selector> {

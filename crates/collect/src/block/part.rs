@@ -4,7 +4,7 @@
 //! memory once: a [`Pool`] has it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use flamelet_profile::{Label, Location, Profile, StackId};
 use flamelet_store::ContentHash;
@@ -12,6 +12,7 @@ use rustc_hash::FxBuildHasher;
 
 use super::tables::{BlockFrame, BlockTables, CodeLocation, SampleRow, location_hash};
 use crate::entry::AcceptedProfile;
+use crate::lock::lock;
 use crate::series::{SPAN, Series, TRACE, with_sample_labels, without_colons};
 
 type ByHash<T> = HashMap<u128, T, FxBuildHasher>;
@@ -54,7 +55,7 @@ impl Part {
         let mut buffer = Vec::new();
         let hashes: Vec<u128> =
             profile.locations().iter().map(|location| hash_of(profile, location, &mut buffer)).collect();
-        let mut pooled = pool.lock();
+        let mut pooled = lock(&pool.0);
         let before = pooled.bytes;
         let mut part = Numbering::new((entry.time, entry.duration));
         let (mut stacks, mut labels) = (ByNumber::default(), ByNumber::default());
@@ -82,7 +83,7 @@ impl Part {
     }
 
     pub(crate) fn of_block(tables: &BlockTables, samples: &[SampleRow], pool: &Pool) -> Self {
-        let mut pooled = pool.lock();
+        let mut pooled = lock(&pool.0);
         let mut part = Numbering::default();
         part.part.rows.reserve_exact(samples.len());
         let mut last: Option<(&SampleRow, u32, u32)> = None;
@@ -245,18 +246,14 @@ pub(crate) struct Pooled {
 const SMALL_POOL: usize = 8 << 20;
 
 impl Pool {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Pooled> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns how many bytes are in it. Up to half of them may be unused.
     pub(crate) fn bytes(&self) -> usize {
-        self.lock().bytes
+        lock(&self.0).bytes
     }
 
     /// Removes unused entries.
     pub(crate) fn sweep(&self) {
-        self.lock().sweep();
+        lock(&self.0).sweep();
     }
 }
 

@@ -1,9 +1,10 @@
 //! Keeps recently read blocks in memory: blocks never change, so what was read once need not be read again.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crate::block::{Part, Pool, SharedCode};
+use crate::lock::lock;
 
 /// The rows of recently read blocks, by the paths of their files.
 #[derive(Debug)]
@@ -42,7 +43,7 @@ impl ReadParts {
 
     /// Returns shared code that was read before.
     pub(crate) fn code(&self, path: &str) -> Option<Arc<SharedCode>> {
-        let mut code = self.code.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut code = lock(&self.code);
         code.uses += 1;
         let uses = code.uses;
         let (found, last_use) = code.by_path.get_mut(path)?;
@@ -54,7 +55,7 @@ impl ReadParts {
     /// there is no room, because others use what is there: that cannot be forgotten.
     pub(crate) fn keep_code(&self, path: &str, new: &Arc<SharedCode>) -> Option<Arc<SharedCode>> {
         let (bytes, most) = (new.memory(), self.most / 2);
-        let mut code = self.code.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut code = lock(&self.code);
         if let Some((known, _)) = code.by_path.get(path) {
             // Another thread has read it at the same time.
             return Some(known.clone());
@@ -76,7 +77,7 @@ impl ReadParts {
     }
 
     pub(crate) fn get(&self, path: &str) -> Option<Arc<Part>> {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.uses += 1;
         let uses = state.uses;
         let (part, last_use) = state.parts.get_mut(path)?;
@@ -87,7 +88,7 @@ impl ReadParts {
     /// Keeps a part until there is no room for it; those that were used least recently are forgotten first.
     pub(crate) fn keep(&self, path: String, part: Part) -> Arc<Part> {
         let part = Arc::new(part);
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.uses += 1;
         state.bytes += part.bytes();
         let entry = (part.clone(), state.uses);
@@ -116,10 +117,6 @@ impl ReadParts {
         }
         self.pool.sweep();
     }
-
-    fn lock(&self) -> MutexGuard<'_, ReadState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 #[cfg(test)]
@@ -141,7 +138,7 @@ mod tests {
         let has = ["a", "b", "c", "d", "e"].map(|path| read.get(path).is_some());
         assert_eq!(has, [true, false, false, false, true]);
         read.keep("e".to_owned(), part());
-        assert_eq!(read.lock().bytes, 2 * part().bytes(), "the same file is counted once");
+        assert_eq!(lock(&read.state).bytes, 2 * part().bytes(), "the same file is counted once");
     }
 
     #[test]

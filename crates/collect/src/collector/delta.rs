@@ -1,10 +1,11 @@
 //! Profiles that count since the start of a process become what was added since the one before.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use flamelet_profile::{Budget, Error, ErrorKind, Limits, Profile, Result, merge_within, pprof};
 
+use crate::lock::lock;
 use crate::series::is_cumulative;
 
 /// Bytes of all previous profiles together.
@@ -80,7 +81,7 @@ impl Deltas {
 
     /// Reserves the memory for the next profile of a process, and returns the previous one.
     fn begin(&self, key: &str, next: Before) -> Result<(Option<Before>, Step<'_>)> {
-        let mut table = self.lock();
+        let mut table = lock(&self.table);
         let (added, now) = (next.packed.len(), next.seen);
         let before = table.before.get(key).cloned();
         let is_older = before
@@ -107,17 +108,13 @@ impl Deltas {
         }
         Ok((before, Step { deltas: self, key: key.to_owned(), next }))
     }
-
-    fn lock(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Step<'_> {
     /// Makes the profile the base of the next one: it is on disk.
     pub(crate) fn commit(mut self) {
         let Some(next) = self.next.take() else { return };
-        let mut table = self.deltas.lock();
+        let mut table = lock(&self.deltas.table);
         let old = table.before.insert(self.key.clone(), next);
         table.bytes -= old.map_or(0, |old| old.packed.len());
     }
@@ -125,7 +122,7 @@ impl Step<'_> {
 
 impl Drop for Step<'_> {
     fn drop(&mut self) {
-        let mut table = self.deltas.lock();
+        let mut table = lock(&self.deltas.table);
         table.busy.remove(&self.key);
         table.bytes -= self.next.as_ref().map_or(0, |next| next.packed.len());
     }
@@ -237,7 +234,7 @@ mod tests {
         drop(refused);
         assert_eq!(totals(&send(&deltas, "a", 2, &[("x", 130, 10)])).0, 30);
         assert_eq!(totals(&send(&deltas, "a", 3, &[("x", 131, 10)])).0, 1);
-        let table = deltas.lock();
+        let table = lock(&deltas.table);
         assert_eq!(table.bytes, table.before.values().map(|before| before.packed.len()).sum::<usize>());
     }
 

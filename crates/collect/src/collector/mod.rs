@@ -13,7 +13,7 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::io::Read;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use flamelet_profile::{Budget, Error, ErrorKind, Limits, Profile, Result, moment, pprof};
 use flamelet_remote::push;
@@ -29,6 +29,7 @@ use crate::collector::watch::Watch;
 use crate::entry::AcceptedProfile;
 use crate::log::logs::Logs;
 use crate::log::recent::{Recent, RecentProfile};
+use crate::lock::lock;
 use crate::log::{LogContent, LogWriter};
 use crate::names::Names;
 use crate::options::Options;
@@ -565,8 +566,4 @@ fn unpacked(bytes: &[u8], most: usize) -> std::result::Result<Vec<u8>, Refused> 
     let read = reader.take(most as u64 + 1).read_to_end(&mut raw);
     read.map_err(|error| Refused::new(400, format!("the profile is not complete gzip data: {error}")))?;
     if raw.len() > most { Err(too_large()) } else { Ok(raw) }
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

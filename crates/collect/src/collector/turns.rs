@@ -2,6 +2,8 @@
 
 use std::sync::{Condvar, Mutex, PoisonError};
 
+use crate::lock::lock;
+
 /// A number of turns, which threads take.
 pub(crate) struct Turns {
     free: Mutex<usize>,
@@ -18,7 +20,7 @@ impl Turns {
 
     /// Waits for a turn.
     pub(crate) fn take(&self) -> Turn<'_> {
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = lock(&self.free);
         while *free == 0 {
             free = self.wake.wait(free).unwrap_or_else(PoisonError::into_inner);
         }
@@ -29,7 +31,7 @@ impl Turns {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        *self.0.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        *lock(&self.0.free) += 1;
         self.0.wake.notify_one();
     }
 }

@@ -1,13 +1,14 @@
 //! The watch: compares the versions of all services every now and then, and remembers what got slower.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use flamelet_profile::{Error, Limits, moment};
 use serde::Serialize;
 
 use crate::ask::{self, Asked, Changes, Deploy};
+use crate::lock::lock;
 use crate::reader::Reader;
 
 /// How far back versions are compared.
@@ -60,7 +61,7 @@ impl Watch {
             limits: READING,
         };
         let outcome = ask::changes(reader, &asked, |_| {});
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.runs += 1;
         state.last = Some(now);
         match outcome {
@@ -69,13 +70,9 @@ impl Watch {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns what is known, as JSON.
     pub(crate) fn report(&self, every: Duration) -> Vec<u8> {
-        let state = self.lock();
+        let state = lock(&self.state);
         let found = state.found.as_ref();
         let report = WatchReport {
             every_seconds: every.as_secs(),
@@ -91,7 +88,7 @@ impl Watch {
 
     /// Returns the figures as Prometheus reads them.
     pub(crate) fn metrics(&self) -> String {
-        let state = self.lock();
+        let state = lock(&self.state);
         let mut text = String::new();
         let seconds = state.last.unwrap_or(0).div_euclid(1_000_000_000);
         for (name, kind, value) in [

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::net::TcpStream;
@@ -12,6 +12,8 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{Error, ServerConfig};
+
+use crate::lock::lock;
 
 /// How often the files are read again, while there are new connections.
 const LOOK: Duration = Duration::from_secs(1);
@@ -55,7 +57,7 @@ impl Certificate {
     /// Returns what accepts a connection. If the files have changed, it is made from what is in them now; if that is
     /// not valid, the user is told, and the last valid one stays.
     pub(super) fn acceptor(&self, note: &dyn Fn(&str)) -> TlsAcceptor {
-        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut loaded = lock(&self.loaded);
         if loaded.read.elapsed() >= LOOK {
             loaded.read = Instant::now();
             if let Err(why) = self.refresh(&mut loaded) {

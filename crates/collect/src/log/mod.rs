@@ -18,6 +18,7 @@ use flamelet_store::record::{self, Effort, Records};
 
 use crate::block::Pool;
 use crate::entry::AcceptedProfile;
+use crate::lock::lock;
 use crate::log::logs::Logs;
 use crate::log::recent::{Recent, RecentProfile, RecentProfiles};
 use crate::names::Names;
@@ -85,7 +86,7 @@ impl LogWriter {
     pub(crate) fn append(&self, entry: &AcceptedProfile, recent: RecentProfile) -> Result<()> {
         let effort = if entry.is_packed() { Effort::None } else { Effort::Fast };
         let record = record::pack(&entry.encode(), effort)?;
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         while state.open.as_ref().is_some_and(|open| open.has_failed || open.length >= MAX_LOG) {
             state = self.ended(state);
         }
@@ -109,19 +110,19 @@ impl LogWriter {
 
     /// Ends the log that is being written, if there is one.
     pub(crate) fn rotate(&self) {
-        let mut state = self.ended(self.lock());
+        let mut state = self.ended(lock(&self.state));
         (state.waiting, state.since) = (0, Instant::now());
     }
 
     /// Returns how many bytes were appended since then, and how long ago that was.
     pub(crate) fn waiting(&self) -> (u64, Duration) {
-        let state = self.lock();
+        let state = lock(&self.state);
         (state.waiting, state.since.elapsed())
     }
 
     /// Ends the log, and refuses everything from now on.
     pub(crate) fn close(&self) {
-        self.ended(self.lock()).is_closed = true;
+        self.ended(lock(&self.state)).is_closed = true;
     }
 
     /// Ends the log once the disk has all of it, or has failed.
@@ -135,11 +136,7 @@ impl LogWriter {
 
     /// Returns the name of the log that is being written.
     pub(crate) fn current(&self) -> Option<String> {
-        self.lock().open.as_ref().map(|open| open.name.clone())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, LogState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state).open.as_ref().map(|open| open.name.clone())
     }
 
     /// Begins the next log.
@@ -186,7 +183,7 @@ impl LogWriter {
             let (file, length) = (open.file.clone(), open.length);
             drop(state);
             let outcome = file.sync_data();
-            state = self.lock();
+            state = lock(&self.state);
             if let Some(open) = state.open.as_mut().filter(|open| open.name == name) {
                 open.is_syncing = false;
                 match outcome {

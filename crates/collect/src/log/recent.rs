@@ -1,10 +1,11 @@
 //! What is in the log, kept in memory too: queries need not read the log, and blocks are made without decoding it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crate::block::{Part, Pool};
 use crate::entry::AcceptedProfile;
+use crate::lock::lock;
 use flamelet_profile::Profile;
 
 /// A profile that is in no block yet.
@@ -60,12 +61,12 @@ impl Recent {
 
     /// Begins a log, all of whose profiles are added.
     pub(crate) fn begin(&self, log: &str) {
-        self.lock().logs.insert(log.to_owned(), Some(Vec::new()));
+        lock(&self.state).logs.insert(log.to_owned(), Some(Vec::new()));
     }
 
     /// Adds a profile to a log. If there is no room, the log has to be read from now on.
     pub(crate) fn add(&self, log: &str, profile: RecentProfile) {
-        let (bytes, mut state) = (profile.bytes(), self.lock());
+        let (bytes, mut state) = (profile.bytes(), lock(&self.state));
         let Some(Some(list)) = state.logs.get_mut(log) else { return };
         list.push(Arc::new(profile));
         state.bytes += bytes;
@@ -78,22 +79,18 @@ impl Recent {
 
     /// Returns the profiles of a log; `None` if it has to be read.
     pub(crate) fn of(&self, log: &str) -> Option<RecentProfiles> {
-        self.lock().logs.get(log).cloned().flatten()
+        lock(&self.state).logs.get(log).cloned().flatten()
     }
 
     /// Forgets a log whose profiles are all in blocks.
     pub(crate) fn forget(&self, log: &str) {
-        self.lock().forget(log);
+        lock(&self.state).forget(log);
         self.pool.sweep();
     }
 
     /// Returns how many bytes are kept.
     pub(crate) fn bytes(&self) -> usize {
-        self.lock().bytes + self.pool.bytes()
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, RecentState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state).bytes + self.pool.bytes()
     }
 }
 

@@ -12,7 +12,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::collector::{Collector, lock};
+use crate::collector::Collector;
+use crate::lock::lock;
 use crate::scraper::job::ScrapeJob;
 use crate::scraper::labels::LabelSet;
 use crate::scraper::scrape::{Scrape, Stop};

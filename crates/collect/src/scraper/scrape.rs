@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::collector::{Collector, Offered, lock};
+use crate::collector::{Collector, Offered};
+use crate::lock::lock;
 use crate::scraper::client::Client;
 use crate::series::hash_texts;
 

@@ -4,11 +4,12 @@
 //! servers ([`Debuginfod::fetch`]), so no query waits for them, and the next one has the names.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use flamelet_profile::Result;
 
+use crate::lock::lock;
 use crate::outside::{Outside, Request, Tls};
 
 /// How long a server may take for a file.
@@ -110,10 +111,6 @@ fn kept(
         Err(why) if why.contains(" 404 ") => Ok(false),
         Err(why) => Err(why),
     }
-}
-
-fn lock(builds: &Mutex<WantedBuilds>) -> MutexGuard<'_, WantedBuilds> {
-    builds.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

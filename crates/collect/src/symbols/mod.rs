@@ -4,7 +4,7 @@ pub(crate) mod debuginfod;
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use flamelet_profile::{Error, ErrorKind, Profile, Result};
@@ -12,6 +12,7 @@ use flamelet_symbol::buildid::{self, BuildId};
 use flamelet_symbol::locate::Search;
 use flamelet_symbol::symbolize::{SymbolizeOptions, symbolize_profile};
 
+use crate::lock::lock;
 use crate::names::Names;
 use crate::outside::Outside;
 use crate::store::Store;
@@ -220,10 +221,6 @@ fn checked(id: &str) -> Result<String> {
 
 fn path_of(id: &str) -> String {
     format!("{FOLDER}/{id}")
-}
-
-fn lock(copies: &Mutex<Copies>) -> MutexGuard<'_, Copies> {
-    copies.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
