@@ -72,10 +72,11 @@ pub(crate) struct FetchArgs {
 /// Which part of a history.
 #[derive(Args, Clone, Default)]
 pub(crate) struct RangeArgs {
-    /// For a folder with a history, or a service that keeps one: from when, such as -2h or 2026-11-15T03:00:00Z
+    /// For a folder with a history, or a service that keeps one: the start of the range, such as -2h or
+    /// 2026-11-15T03:00:00Z
     #[arg(long, value_name = "TIME", value_parser = parse_moment, allow_hyphen_values = true, help_heading = "History")]
     from: Option<i64>,
-    /// Until when [default: now]
+    /// The end of the range [default: now]
     #[arg(long, value_name = "TIME", value_parser = parse_moment, allow_hyphen_values = true, help_heading = "History")]
     to: Option<i64>,
     /// For the folder or bucket of `flamelet collect`: which service

@@ -1,17 +1,15 @@
 //! Answers that depend on whose code a function is.
 
-use std::cell::Cell;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use flamelet_profile::{MappingId, Profile, filter};
-use flamelet_report::Report;
+use flamelet_profile::{MappingId, Profile};
 use flamelet_report::by::{Grouping, by};
 use flamelet_report::explain::{OVERFLOW_CHECKS, explain};
+use flamelet_report::{Mine, Report};
 use flamelet_symbol::buildid::{self, BuildId};
 use flamelet_symbol::inspect::has_overflow_checks;
 use flamelet_symbol::owner::Owners;
-use regex::Regex;
 
 use super::{Repeat, write_json};
 use crate::error::Result;
@@ -71,27 +69,16 @@ pub(super) fn note_build(profile: &mut Profile, symbols: &SymbolOptions) {
 
 /// Returns whose code each function of each report is; functions that match an expression of `mine` are yours.
 pub(crate) fn owners(reports: &[&Report], mine: &[String]) -> Result<Vec<Owners>> {
-    let expressions = mine.iter().map(|text| filter::regex("mine", text));
-    let expressions: Vec<Option<Regex>> = expressions.collect::<std::result::Result<_, _>>()?;
-    let matched: Vec<Cell<bool>> = vec![Cell::new(false); expressions.len()];
-    let is_mine = |name: &str, file: &str| {
-        let matches = |expression: &Option<Regex>| {
-            expression
-                .as_ref()
-                .is_some_and(|expression| expression.is_match(name) || expression.is_match(file))
-        };
-        // Try every expression, so that one made redundant by another is not reported as matching nothing.
-        let found = expressions.iter().zip(&matched).filter(|(expression, _)| matches(expression));
-        found.map(|(_, matched)| matched.set(true)).count() > 0
-    };
-    let owners: Vec<Owners> = reports.iter().map(|report| Owners::of(report.profile(), is_mine)).collect();
+    let mine = Mine::parse(mine)?;
+    let (owners, unmatched): (Vec<Owners>, Vec<Vec<&str>>) =
+        reports.iter().map(|report| mine.owners(report.profile())).unzip();
     if let Some(gap) = reports.iter().find_map(|report| gap(report.profile())) {
         note!("{gap}");
     }
-    for (text, matched) in mine.iter().zip(&matched) {
-        if !matched.get() {
-            note!("--mine '{text}' matches no function or file in this profile");
-        }
+    // Only what matches in none of the reports.
+    let everywhere = |text: &&&str| unmatched.iter().all(|unmatched| unmatched.contains(text));
+    for text in unmatched.first().into_iter().flatten().filter(everywhere) {
+        note!("--mine '{text}' matches no function or file in this profile");
     }
     Ok(owners)
 }

@@ -110,12 +110,7 @@ pub(crate) fn replay(
 
 /// Returns when a range begins and ends.
 fn moments(span: Span) -> Result<Range<i64>> {
-    let (from, to) = (span.from.unwrap_or(i64::MIN), span.to.unwrap_or(i64::MAX));
-    if from >= to {
-        let (from, to) = (moment::format(from), moment::format(to));
-        return Err(Failure::new(format!("the range is empty: it begins at {from} and ends at {to}")));
-    }
-    Ok(from..to)
+    Ok(moment::range(span.from.unwrap_or(i64::MIN), span.to.unwrap_or(i64::MAX))?)
 }
 
 pub(crate) fn service_of(reader: &Reader, which: &Which, budget: &Budget) -> Result<String> {

@@ -12,7 +12,7 @@ use crate::error::{About, Failure, Result};
 /// The kind of windows that reports are about, unless the source says another.
 const CPU: &str = "cpu";
 
-/// The start and the end of a range, in nanoseconds since 1970.
+/// A range of time, in nanoseconds since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Range {
     pub(crate) from: Option<i64>,
@@ -114,13 +114,7 @@ pub(crate) fn open(part: &HistoryPart<'_>, limits: Limits, notes: &mut Vec<Strin
     let HistoryPart { folder, range, .. } = *part;
     let name = folder.display();
     let (from, to) = (range.from.unwrap_or(i64::MIN), range.to.unwrap_or(i64::MAX));
-    let is_empty = from >= to || from >= now();
-    if is_empty {
-        let (from, to) = (moment::format(from), moment::format(to.min(now())));
-        return Err(Failure::new(format!(
-            "{name}: the range is empty: it begins at {from} and ends at {to}"
-        )));
-    }
+    moment::range(from, to.min(now())).about(&name)?;
     let known = notes.len();
     let found = slice(part, limits, notes)?;
     found.map_or_else(

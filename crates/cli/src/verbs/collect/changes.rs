@@ -10,7 +10,7 @@ use flamelet_profile::{Budget, moment};
 
 use crate::arguments::report::JsonArgs;
 use crate::arguments::source::{MemoryArgs, SymbolArgs};
-use crate::error::{About, Failure, Result};
+use crate::error::{About, Result};
 use crate::profiles::collected::{Which, reader_of, service_of};
 use crate::profiles::history::parse_moment;
 use crate::{job, output};
@@ -23,10 +23,10 @@ pub(crate) struct Args {
     /// Only this service
     #[arg(long, value_name = "NAME")]
     service: Option<String>,
-    /// From when, such as -2h or 2026-11-15T03:00:00Z
+    /// The start of the range, such as -2h or 2026-11-15T03:00:00Z
     #[arg(long, value_name = "TIME", value_parser = parse_moment, allow_hyphen_values = true, default_value = "-1d")]
     from: i64,
-    /// Until when [default: now]
+    /// The end of the range [default: now]
     #[arg(long, value_name = "TIME", value_parser = parse_moment, allow_hyphen_values = true)]
     to: Option<i64>,
     #[command(flatten)]
@@ -41,9 +41,7 @@ pub(crate) struct Args {
 pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let name = args.store.display();
     let (from, to, limits) = (args.from, args.to.unwrap_or(i64::MAX), args.memory.limits());
-    if from >= to {
-        return Err(Failure::new("the range is empty: --from is not before --to"));
-    }
+    moment::range(from, to)?;
     let reader = reader_of(&args.store)?;
     if args.service.is_some() {
         let which = Which { service: args.service.clone(), profile: None };
@@ -74,6 +72,7 @@ fn write_text(found: &Changes, out: &mut dyn Write) -> Result<()> {
 fn write_service(found: &ServiceChanges, out: &mut dyn Write) -> Result<()> {
     let ServiceChanges { service, versions, deploys, notes } = found;
     match &versions[..] {
+        [] => writeln!(out, "{service}:")?,
         [only] => writeln!(out, "{service}: one version ({} {})", only.by, only.version)?,
         _ => writeln!(out, "{service}: {} versions", versions.len())?,
     }

@@ -68,9 +68,7 @@ impl Fleet {
         }
         let name = self.folder.display();
         let (from, to) = (self.range.from.unwrap_or(i64::MIN), self.range.to.unwrap_or(i64::MAX));
-        if from >= to {
-            return Err(Failure::new(format!("{name}: the range is empty: --from is not before --to")));
-        }
+        moment::range(from, to).about(&name)?;
         output::check(job.output.as_deref())?;
         let reader = reader_of(&self.folder)?;
         let mine = Mine::parse(mine)?;
