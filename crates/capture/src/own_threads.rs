@@ -24,7 +24,11 @@ pub(crate) fn spawn_with_stack<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<JoinHandle<T>> {
     SPAWNING.set(true);
+    #[cfg(target_os = "linux")]
+    let counted = counted::CountedThread::new();
     let spawned = flamelet_unwind::live::spawn(name, stack_size, move || {
+        #[cfg(target_os = "linux")]
+        let _counted = counted;
         #[cfg(target_os = "linux")]
         sampled::begin();
         work()
@@ -77,7 +81,44 @@ impl Drop for Unseen {
 }
 
 #[cfg(target_os = "linux")]
+pub use counted::running;
+#[cfg(target_os = "linux")]
 pub(crate) use sampled::{admit, let_samples_in};
+
+#[cfg(target_os = "linux")]
+mod counted {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use flamelet_unwind::fork::PerProcess;
+
+    static RUNNING: PerProcess<AtomicUsize> = PerProcess::new();
+
+    fn counter() -> &'static AtomicUsize {
+        RUNNING.get(|_| AtomicUsize::new(0))
+    }
+
+    /// Returns how many threads flamelet has in this process, from their start until just before their end.
+    pub fn running() -> usize {
+        counter().load(Ordering::Acquire)
+    }
+
+    /// Counts a thread as running as long as it lives.
+    pub(super) struct CountedThread(&'static AtomicUsize);
+
+    impl CountedThread {
+        pub(super) fn new() -> Self {
+            let counter = counter();
+            counter.fetch_add(1, Ordering::AcqRel);
+            Self(counter)
+        }
+    }
+
+    impl Drop for CountedThread {
+        fn drop(&mut self) {
+            self.0.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+}
 
 #[cfg(target_os = "linux")]
 mod sampled {

@@ -33,15 +33,17 @@ pub(crate) fn saved() {
     set(&SAVED);
 }
 
-/// Saves the samples of this process.
-fn save() {
+/// Ends sampling and saves the samples of this process; returns whether that was done within this time. (`false` also if there
+/// are none.)
+pub(crate) fn save(patience: Duration) -> bool {
     // SAFETY: null, or from a box that is never freed.
-    let Some(capture) = (unsafe { CURRENT.load(Ordering::Acquire).as_ref() }) else { return };
+    let Some(capture) = (unsafe { CURRENT.load(Ordering::Acquire).as_ref() }) else { return false };
     // The child of a vfork has the memory of its parent, which goes on.
     // SAFETY: returns a number.
-    if capture.pid == unsafe { libc::getpid() } as u32 {
+    let is_own = capture.pid == unsafe { libc::getpid() } as u32;
+    is_own && {
         set(&ENDING);
-        wait(&SAVED, PATIENCE);
+        wait(&SAVED, patience)
     }
 }
 
@@ -69,7 +71,7 @@ fn set(word: &AtomicU32) {
 /// Ends the process, as the C library does.
 #[unsafe(no_mangle)]
 extern "C" fn _exit(status: c_int) -> ! {
-    save();
+    save(PATIENCE);
     loop {
         // SAFETY: does not return.
         unsafe { libc::syscall(libc::SYS_exit_group, status) };

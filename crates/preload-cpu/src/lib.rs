@@ -7,6 +7,7 @@
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 #![allow(unsafe_code, reason = "runs before main and at exit, by C functions")]
 
+mod alone;
 mod ending;
 mod next;
 mod signals;
@@ -71,6 +72,18 @@ extern "C" fn at_end() {
     }
 }
 
+/// Ends sampling until [`begin`] is called again; returns whether there was any in this process. Our threads end soon
+/// afterwards.
+fn pause() -> bool {
+    const PATIENCE: Duration = Duration::from_secs(5);
+    if !ending::save(PATIENCE) {
+        return false;
+    }
+    CURRENT.store(ptr::null_mut(), Ordering::Release);
+    ending::forget();
+    true
+}
+
 /// Ends the capture and writes all of it.
 fn save_last(capture: &Capture) {
     threads::follow(false);
@@ -113,8 +126,14 @@ fn start(file: &Path, asked: u32) -> Result<&'static Capture, String> {
 fn own_file(folder: &Path) -> Option<PathBuf> {
     let pid = std::process::id();
     let name = |number: u32| folder.join(format!("{pid}-{number}.{PROFILE_ENDING}"));
-    let free = |path: &PathBuf| place::create(path).is_ok();
-    (0..10_000).map(name).find(free)
+    for path in (0..10_000).map(name) {
+        match place::create(&path) {
+            Ok(_) => return Some(path),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(_) => return None,
+        }
+    }
+    None
 }
 
 /// Writes to a file why nothing is sampled.

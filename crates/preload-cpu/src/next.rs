@@ -1,6 +1,6 @@
 //! Finds the functions of the C library that this one replaces.
 
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -31,6 +31,13 @@ impl<F: Copy> Next<F> {
         // SAFETY: not null; `dlsym` returned it as the function of that name, which has this type, says `new`.
         (!known.is_null()).then(|| unsafe { std::mem::transmute_copy::<*mut c_void, F>(&known) })
     }
+}
+
+/// Returns -1, with `errno` saying that the function does not exist.
+pub(crate) fn missing() -> c_int {
+    // SAFETY: this thread's own.
+    unsafe { *libc::__errno_location() = libc::ENOSYS };
+    -1
 }
 
 #[cfg(test)]

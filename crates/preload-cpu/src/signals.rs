@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use flamelet_capture::cpu;
 
-use crate::next::Next;
+use crate::next::{Next, missing};
 
 const SIGNAL: c_int = libc::SIGURG;
 
@@ -45,13 +45,6 @@ static SIGNAL_FUNCTION: Next<Signal> = unsafe { Next::new(c"signal") };
 static SIGPROCMASK: Next<Mask> = unsafe { Next::new(c"sigprocmask") };
 // SAFETY: the same.
 static PTHREAD_SIGMASK: Next<Mask> = unsafe { Next::new(c"pthread_sigmask") };
-
-/// Returns -1, with `errno` saying that the function does not exist.
-fn missing() -> c_int {
-    // SAFETY: this thread's own.
-    unsafe { *libc::__errno_location() = libc::ENOSYS };
-    -1
-}
 
 /// Like the C function of this name.
 ///

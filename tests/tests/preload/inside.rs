@@ -104,6 +104,17 @@ fn a_static_program_gets_advice_about_cpu_time() {
 }
 
 #[test]
+fn a_program_of_one_thread_may_do_what_only_such_a_program_may() {
+    let program = compiled("alone.c", "alone", &[]);
+    let recording = record_forbidden("alone", &[&program]);
+    assert_eq!(recording.said.status, Some(0), "{}", recording.said.stderr);
+    for function in ["work_before", "work_after"] {
+        let [_, nanos] = sum_of::<2>(&recording.profile, function, Some("alone"));
+        assert!(nanos > 0, "{function} is not in the samples\n{}", recording.said.stderr);
+    }
+}
+
+#[test]
 fn a_kill_leaves_what_was_saved_before() {
     let program = compiled("busy.c", "busy", &[]);
     let recording = record_forbidden("busy-killed", &[&program, Path::new("killed")]);
