@@ -22,13 +22,26 @@ const TYPES: [(&str, &str); 6] = [
 ];
 /// The sample type to show first: what is left at the end of a program that cleans up says little.
 const DEFAULT_TYPE: &str = "peak_space";
+/// How much work the files of all processes may cause: frames of stacks, each of which takes four bytes in the profile,
+/// and as many steps for a row and for a search among sixteen modules. A recorded process may have written anything.
+const MOST_STEPS: usize = 1 << 27;
+const ROW_STEPS: usize = 16;
+const MODULES_PER_STEP: usize = 16;
 
 /// Makes a profile of all processes. Addresses have no names yet.
 pub(super) fn profile(processes: &[ProcessFiles], elapsed: Duration) -> (Profile, HeapSummary) {
+    profile_within(processes, elapsed, MOST_STEPS)
+}
+
+/// Does the same with a number of steps, after which allocations are counted without their stack.
+fn profile_within(processes: &[ProcessFiles], elapsed: Duration, mut steps: usize) -> (Profile, HeapSummary) {
     let mut assembler = Assembler::new(&TYPES);
     let mut summary = HeapSummary { elapsed, ..HeapSummary::default() };
     for (number, process) in processes.iter().enumerate() {
-        ProcessHeap::new(number, process, &mut assembler, &mut summary).add();
+        let mut heap = ProcessHeap::new(number, process, &mut assembler, &mut summary);
+        heap.steps = steps;
+        heap.add();
+        steps = heap.steps;
     }
     let builder = &mut assembler.builder;
     let mean = processes.first().map_or(1, |process| process.counts.mean.max(1) as i64);
@@ -89,6 +102,8 @@ struct ProcessHeap<'a> {
     summary: &'a mut HeapSummary,
     labels: [Label; 2],
     locations: FxHashMap<u64, LocationId>,
+    /// How many are left of [`MOST_STEPS`].
+    steps: usize,
 }
 
 impl<'a> ProcessHeap<'a> {
@@ -103,7 +118,7 @@ impl<'a> ProcessHeap<'a> {
             assembler.builder.number_label("pid", process.counts.pid.into(), ""),
             assembler.builder.text_label("process", &name),
         ];
-        Self { number, process, assembler, summary, labels, locations: FxHashMap::default() }
+        Self { number, process, assembler, summary, labels, locations: FxHashMap::default(), steps: 0 }
     }
 
     fn add(&mut self) {
@@ -113,10 +128,10 @@ impl<'a> ProcessHeap<'a> {
         if let Some(at) = self.process.modules.modules.iter().position(|module| is_program(&module.path)) {
             self.mapping(at);
         }
-        self.summary.lost += counts.missed;
+        self.summary.lost = self.summary.lost.saturating_add(counts.missed);
         self.summary.processes += usize::from(counts.rows.iter().any(|row| row.allocations > 0));
         if counts.mean == 0 {
-            self.summary.peak += counts.peak;
+            self.summary.peak = self.summary.peak.saturating_add(counts.peak);
         }
         for number in 0..counts.rows.len() as u32 {
             if counts.rows[number as usize].allocations > 0 {
@@ -163,19 +178,20 @@ impl<'a> ProcessHeap<'a> {
     fn sum_up(&mut self, row: &ReadNode, root: u32, values: &[i64; 6], is_sampled: bool) {
         let [objects, space, live, live_bytes, peak, temporary] = values.map(|value| value.max(0) as u64);
         let summary = &mut *self.summary;
-        summary.allocations += objects;
-        summary.allocated += space;
-        summary.live += live;
-        summary.live_bytes += live_bytes;
-        summary.temporary += temporary;
-        summary.recorded += row.allocations;
+        let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+        add(&mut summary.allocations, objects);
+        add(&mut summary.allocated, space);
+        add(&mut summary.live, live);
+        add(&mut summary.live_bytes, live_bytes);
+        add(&mut summary.temporary, temporary);
+        add(&mut summary.recorded, row.allocations);
         match root {
-            TRUNCATED => summary.truncated += row.allocations,
-            NO_ROOM => summary.without_stack += row.allocations,
+            TRUNCATED => add(&mut summary.truncated, row.allocations),
+            NO_ROOM => add(&mut summary.without_stack, row.allocations),
             _ => {}
         }
         if is_sampled {
-            summary.peak += peak;
+            add(&mut summary.peak, peak);
         }
     }
 
@@ -186,8 +202,13 @@ impl<'a> ProcessHeap<'a> {
     /// Returns the locations of a stack, leaf first, and how it ends.
     fn stack(&mut self, leaf: u32) -> (Vec<LocationId>, u32) {
         let mut locations = Vec::new();
-        let mut number = leaf;
+        let mut number = if self.may_work(ROW_STEPS) { leaf } else { NO_ROOM };
         while number >= FIRST_FRAME {
+            if !self.may_work(1) {
+                locations.clear();
+                number = NO_ROOM;
+                break;
+            }
             let row = self.row(number);
             locations.push(self.location(row.address));
             number = row.parent;
@@ -198,12 +219,22 @@ impl<'a> ProcessHeap<'a> {
         (locations, if number == ROOT || number == NO_ROOM { number } else { TRUNCATED })
     }
 
+    /// Takes steps; returns whether there were so many left.
+    fn may_work(&mut self, steps: usize) -> bool {
+        let left = self.steps.checked_sub(steps);
+        self.steps = left.unwrap_or(0);
+        left.is_some()
+    }
+
     fn location(&mut self, address: u64) -> LocationId {
         if let Some(known) = self.locations.get(&address) {
             return *known;
         }
         let (place, era) = address_parts(address);
-        let mapping = self.process.modules.find(place, era).map(|at| self.mapping(at));
+        let modules = &self.process.modules;
+        let may_look = self.may_work(modules.modules.len() / MODULES_PER_STEP);
+        let module = may_look.then(|| modules.find(place, era)).flatten();
+        let mapping = module.map(|at| self.mapping(at));
         let location = self.assembler.builder.address(mapping, place);
         self.locations.insert(address, location);
         location
@@ -219,7 +250,36 @@ impl<'a> ProcessHeap<'a> {
 
 #[cfg(test)]
 mod tests {
+    use flamelet_preload_ledger::AllocationCounts;
+    use flamelet_preload_ledger::modules::Modules;
+
     use super::*;
+
+    /// A process of one chain of calls, in which each function allocates: with `n` functions, their stacks have n²/2
+    /// frames.
+    fn chain(nodes: u32) -> ProcessFiles {
+        let row = |number: u32| ReadNode {
+            address: 0x1000 + u64::from(number),
+            parent: if number > FIRST_FRAME { number - 1 } else { ROOT },
+            allocations: u64::from(number >= FIRST_FRAME),
+            ..ReadNode::default()
+        };
+        let rows = (0..FIRST_FRAME + nodes).map(row).collect();
+        let counts = AllocationCounts { pid: 1, started_nanos: 0, mean: 0, missed: 0, peak: u64::MAX, rows };
+        ProcessFiles { counts, modules: Modules::default() }
+    }
+
+    #[test]
+    fn a_file_that_stands_for_very_long_stacks_is_read_as_far_as_there_is_room() {
+        let of = |processes: &[ProcessFiles], steps| profile_within(processes, Duration::ZERO, steps);
+        let (profile, summary) = of(&[chain(100)], 10_000);
+        assert_eq!((profile.sample_count(), summary.without_stack, summary.recorded), (100, 0, 100));
+        let (profile, summary) = of(&[chain(100), chain(100)], 5_000);
+        assert_eq!((profile.total(0), summary.recorded), (200, 200), "all are counted");
+        assert!((100..200).contains(&summary.without_stack), "{summary:?}");
+        let frames: usize = profile.samples().map(|sample| profile.stack(sample.stack).len()).sum();
+        assert!(frames <= 5_000, "{frames}");
+    }
 
     #[test]
     fn a_sample_stands_for_what_it_was_likely_to_miss() {

@@ -10,7 +10,7 @@ use flamelet_profile::pprof::{self, Limits};
 use flamelet_profile::{Profile, Quality, merge};
 use flamelet_symbol::symbolize::Symbolizer;
 
-use super::folder::PreloadFolder;
+use super::folder::{MOST_BYTES, PreloadFolder, Room};
 use super::generated::Runtimes;
 use super::running::RunningCommand;
 use super::{Library, program};
@@ -151,18 +151,35 @@ struct Gathered {
     runtimes: Runtimes,
 }
 
+/// The memory that the profiles of all processes may take; more are left out.
+const MOST_MEMORY: u64 = 2 << 30;
+
+/// Returns whether a profile measures what the library measures. A recorded process may leave any other; it could not be
+/// merged with those of the others.
+fn is_of_sampler(profile: &Profile) -> bool {
+    let types =
+        profile.sample_types().iter().map(|value| (profile.string(value.kind), profile.string(value.unit)));
+    types.eq([("samples", "count"), ("cpu", "nanoseconds")])
+}
+
 /// Merges the profiles of all processes, each labelled with its process, and their quality.
 fn gather(folder: &PreloadFolder) -> Result<Gathered> {
     let (mut quality, mut runtimes) = (Quality::default(), Runtimes::default());
-    let mut profiles = Vec::new();
+    let (mut profiles, mut room, mut memory) = (Vec::new(), Room::new(), MOST_MEMORY);
     for path in folder.files(PROFILE_ENDING) {
-        let Some(bytes) = PreloadFolder::read(&path) else { continue };
-        let Ok(mut profile) = pprof::read(&bytes, &Limits::default()) else { continue };
+        let Some(bytes) = room.read(&path, MOST_BYTES) else { continue };
+        let limits = Limits::of_memory(memory.min(Limits::PERSON.memory));
+        let Ok(mut profile) = pprof::read(&bytes, &limits) else { continue };
+        memory = memory.saturating_sub(profile.byte_size() as u64);
+        if !is_of_sampler(&profile) {
+            continue;
+        }
         if let Some(own) = profile.quality {
-            quality.samples += own.samples;
-            quality.lost += own.lost;
-            quality.truncated += own.truncated;
-            quality.own_cpu_nanos += own.own_cpu_nanos;
+            let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+            add(&mut quality.samples, own.samples);
+            add(&mut quality.lost, own.lost);
+            add(&mut quality.truncated, own.truncated);
+            add(&mut quality.own_cpu_nanos, own.own_cpu_nanos);
         }
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let pid = stem.split('-').next().unwrap_or_default();
@@ -208,6 +225,21 @@ mod tests {
         assert_eq!(corrected(Some(2e9), 190, 30), (95_000, 30), "the processes know better");
         // 100 of 400: 300 are missing, of which chance may account for 40.
         assert_eq!(corrected(Some(4e9), 100, 0), (25_000, 260));
+    }
+
+    #[test]
+    fn only_what_the_library_measures_is_merged() {
+        let of =
+            |types: &[(&str, &str)]| is_of_sampler(&flamelet_profile::ProfileBuilder::new(types).finish());
+        assert!(of(&[("samples", "count"), ("cpu", "nanoseconds")]));
+        for other in [
+            &[("alloc_space", "bytes")][..],
+            &[("samples", "count")],
+            &[("samples", "count"), ("cpu", "bytes")],
+            &[],
+        ] {
+            assert!(!of(other), "{other:?}");
+        }
     }
 
     #[test]

@@ -28,9 +28,11 @@ use crate::{Error, ErrorKind, Result};
 /// The prefix of these folders' names.
 const PREFIX: &str = "flamelet-";
 /// A file of counts has 64 bytes for each distinct stack; this is room for sixteen million.
-const MOST_BYTES: u64 = 1 << 30;
-/// The most files of one recording, whose processes have up to three each.
+pub(super) const MOST_BYTES: u64 = 1 << 30;
+/// The most files of one recording, whose processes have up to three each, and the most bytes that are read of all of
+/// them together: what they hold is in memory at once.
 const MOST_FILES: usize = 300_000;
+const MOST_OF_ALL: u64 = 2 << 30;
 
 /// A folder that is removed on drop, or by the sweeper if the recorder is killed.
 pub(super) struct PreloadFolder {
@@ -105,6 +107,33 @@ impl PreloadFolder {
     }
 }
 
+/// How much of a recording's files may still be read.
+pub(super) struct Room {
+    left: u64,
+    /// Files that there was no room for.
+    pub(super) left_out: usize,
+}
+
+impl Room {
+    pub(super) fn new() -> Self {
+        Self { left: MOST_OF_ALL, left_out: 0 }
+    }
+
+    /// Reads one of the files, of at most `most` bytes; `None` if the library cannot have written it, or if there is no room.
+    pub(super) fn read(&mut self, path: &Path, most: u64) -> Option<Vec<u8>> {
+        match private::read(path, most.min(self.left)) {
+            Ok(bytes) => {
+                self.left = self.left.saturating_sub(bytes.len() as u64);
+                Some(bytes)
+            }
+            Err(error) => {
+                self.left_out += usize::from(error.kind() == io::ErrorKind::FileTooLarge && self.left < most);
+                None
+            }
+        }
+    }
+}
+
 impl Drop for PreloadFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.outer);
@@ -146,6 +175,25 @@ mod tests {
         let outer = folder.outer.clone();
         drop(folder);
         assert!(!outer.exists());
+    }
+
+    #[test]
+    fn what_all_processes_left_is_read_up_to_a_limit() {
+        let place = tempfile::tempdir().expect("a folder");
+        let file = |name: &str, length: u64| {
+            let path = place.path().join(name);
+            File::create(&path).and_then(|file| file.set_len(length)).expect("ours");
+            path
+        };
+        let mut room = Room { left: 100, left_out: 0 };
+        let mut lengths = |path: PathBuf, most: u64| {
+            let read = room.read(&path, most).map(|bytes| bytes.len());
+            (read, room.left_out)
+        };
+        assert_eq!(lengths(file("a", 60), 80), (Some(60), 0));
+        assert_eq!(lengths(file("large", 30), 20), (None, 0), "of its own");
+        assert_eq!(lengths(file("b", 60), 80), (None, 1), "40 are left");
+        assert_eq!(lengths(file("c", 40), 80), (Some(40), 1));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use flamelet_profile::{HeapSizes, Profile};
 use flamelet_symbol::symbolize::{self, Symbolizer};
 
 use super::assemble;
-use super::folder::PreloadFolder;
+use super::folder::{MOST_BYTES, PreloadFolder, Room};
 pub use super::heap_summary::HeapSummary;
 use super::heap_summary::ProcessFiles;
 use super::running::RunningCommand;
@@ -107,23 +107,28 @@ pub fn record(
             told = Instant::now();
         }
         if let Some(saver) = &mut saver {
-            saver.save_if_due(|| assemble::profile(&gather(&folder), elapsed).0);
+            saver.save_if_due(|| assemble::profile(&gather(&folder).0, elapsed).0);
         }
     })?;
     let elapsed = running.started.elapsed();
-    let processes = gather(&folder);
+    let (processes, left_out) = gather(&folder);
     if processes.is_empty() {
         return Err(never_loaded(&name, running.kill()));
     }
     let command = running.end()?;
     let (mut profile, mut summary) = assemble::profile(&processes, elapsed);
-    let live = processes.iter().flat_map(|process| &process.counts.rows).map(|row| row.live_bytes);
-    sizes.push(nanos(elapsed), live.sum());
+    let live = processes.iter().flat_map(|process| &process.counts.rows);
+    sizes.push(nanos(elapsed), live.fold(0, |sum, row| sum.saturating_add(row.live_bytes)));
     profile.set_heap_sizes(sizes);
     if let Some(allocator) = program.own_allocator {
         summary.notes.push(format!(
             "{name} is linked with {allocator}, whose allocations are not recorded; build flamelet into it \
              (flamelet::global_allocator!) to record them"
+        ));
+    }
+    if left_out > 0 {
+        summary.notes.push(format!(
+            "{left_out} files of processes are missing in the profile: all together were too large"
         ));
     }
     let without_room = without_room(&folder);
@@ -132,7 +137,8 @@ pub fn record(
     }
     if summary.without_stack > 0 {
         summary.notes.push(format!(
-            "{} allocations are counted without their stack: the disk or the address space was full",
+            "{} allocations are counted without their stack: the disk or the address space was full, or there were too many \
+             stacks",
             summary.without_stack
         ));
     }
@@ -159,18 +165,24 @@ fn never_loaded(name: &str, was_ended: bool) -> Error {
     Error::new(ErrorKind::Unsupported, message)
 }
 
-/// Reads what all processes have written so far. A process that is only starting is skipped.
-fn gather(folder: &PreloadFolder) -> Vec<ProcessFiles> {
+/// The longest list of modules that is read. A program with thousands of libraries has a list of a megabyte.
+const MOST_MODULES: u64 = 16 << 20;
+
+/// Reads what all processes have written so far, and counts the files that there was no room for. A process that is only
+/// starting is skipped.
+fn gather(folder: &PreloadFolder) -> (Vec<ProcessFiles>, usize) {
+    let mut room = Room::new();
     let read = |path: &PathBuf| {
-        let counts = read_counts(path)?;
-        let modules = PreloadFolder::read(&path.with_extension(MODULES_ENDING)).unwrap_or_default();
+        let counts = read_counts(path, &mut room)?;
+        let modules = room.read(&path.with_extension(MODULES_ENDING), MOST_MODULES).unwrap_or_default();
         Some(ProcessFiles { counts, modules: Modules::parse(&String::from_utf8_lossy(&modules)) })
     };
-    folder.files(COUNTS_ENDING).iter().filter_map(read).collect()
+    let processes = folder.files(COUNTS_ENDING).iter().filter_map(read).collect();
+    (processes, room.left_out)
 }
 
-fn read_counts(path: &Path) -> Option<AllocationCounts> {
-    flamelet_preload_ledger::read(&PreloadFolder::read(path)?).ok()
+fn read_counts(path: &Path, room: &mut Room) -> Option<AllocationCounts> {
+    flamelet_preload_ledger::read(&room.read(path, MOST_BYTES)?).ok()
 }
 
 /// Counts the processes that created their file and had no room to fill it.
@@ -188,26 +200,27 @@ struct ProgressSums {
 
 impl ProgressSums {
     fn so_far(&mut self, folder: &PreloadFolder) -> HeapProgress {
-        let mut progress = HeapProgress::default();
+        let (mut progress, mut room) = (HeapProgress::default(), Room::new());
         for path in folder.files(COUNTS_ENDING) {
-            let Some((allocations, live)) = self.of(path) else { continue };
+            let Some((allocations, live)) = self.of(path, &mut room) else { continue };
             progress.processes += 1;
-            progress.allocations += allocations;
-            progress.live += live;
+            progress.allocations = progress.allocations.saturating_add(allocations);
+            progress.live = progress.live.saturating_add(live);
         }
         progress
     }
 
     /// Returns the allocations and live bytes of one process image.
-    fn of(&mut self, path: PathBuf) -> Option<(u64, u64)> {
+    fn of(&mut self, path: PathBuf, room: &mut Room) -> Option<(u64, u64)> {
         if let Some(&known) = self.ended.get(&path) {
             return Some(known);
         }
         // Checked first: anything it counts between the two reads would be missed.
         let has_ended = !is_running(&path);
-        let rows = read_counts(&path)?.rows;
-        let sums =
-            (rows.iter().map(|row| row.allocations).sum(), rows.iter().map(|row| row.live_bytes).sum());
+        let rows = read_counts(&path, room)?.rows;
+        let sums = rows.iter().fold((0u64, 0u64), |(allocations, live), row| {
+            (allocations.saturating_add(row.allocations), live.saturating_add(row.live_bytes))
+        });
         if has_ended {
             self.ended.insert(path, sums);
         }

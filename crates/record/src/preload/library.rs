@@ -133,10 +133,10 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_others_can_write_is_refused_with_a_way_out() {
+    fn a_folder_that_others_can_write_is_refused() {
         let open = tempfile::tempdir().expect("a folder in the temporary folder");
         let why = install_in(open.path(), ONE).expect_err("/tmp is writable by everybody");
-        assert!(why.contains("writable by others") && why.contains("chmod"), "{why}");
+        assert!(why.contains("writable by others"), "{why}");
         let why = install_in(Path::new("relative"), ONE).expect_err("relative");
         assert!(why.contains("must be absolute"), "{why}");
     }

@@ -42,9 +42,13 @@ fn weakness_of_one(folder: &Path, allowed: Others) -> Option<String> {
     if found.uid() != ROOT_USER && found.uid() != user {
         return Some(format!("{name} belongs to another user"));
     }
-    let is_sticky = found.mode() & STICKY != 0 && allowed == Others::AddOnly;
-    let is_open = found.mode() & WRITABLE_BY_OTHERS != 0 && !is_sticky;
-    is_open.then(|| format!("{name} is writable by others; fix it with `chmod go-w {name}`"))
+    let is_sticky = found.mode() & STICKY != 0;
+    let is_open = found.mode() & WRITABLE_BY_OTHERS != 0 && !(is_sticky && allowed == Others::AddOnly);
+    is_open.then(|| match is_sticky {
+        // It is meant to be, as `/tmp` is.
+        true => format!("{name} is writable by others"),
+        false => format!("{name} is writable by others; fix it with `chmod go-w {name}`"),
+    })
 }
 
 /// Creates the folder `path` with exactly this mode. Fails if the path exists.
@@ -120,10 +124,13 @@ mod tests {
         set(0o755);
         assert_eq!(judged(Others::Nothing), None);
         set(0o777);
-        assert!(judged(Others::AddOnly).is_some_and(|why| why.contains("writable by others")));
+        assert!(
+            judged(Others::AddOnly).is_some_and(|why| why.contains("writable by others; fix it with `chmod"))
+        );
         set(0o1777);
         assert_eq!(judged(Others::AddOnly), None);
-        assert!(judged(Others::Nothing).is_some(), "it can be put there anew once it is gone");
+        let why = judged(Others::Nothing).expect("it can be put there anew once it is gone");
+        assert!(!why.contains("chmod"), "{why}: it is meant to be");
         assert!(weakness(&inner, Others::Nothing).is_some(), "what is above counts");
         assert!(weakness(Path::new("/no/such/folder"), Others::AddOnly).is_some());
     }
