@@ -63,6 +63,9 @@ fn name(node: &YamlNode) -> Read<&str> {
     let given = map(node)?.iter().find(|(key, _)| text(key) == Ok("job_name"));
     let (_, value) = given.ok_or_else(|| node.mistake("job_name is missing"))?;
     let name = text(value)?;
+    if name.is_empty() {
+        return Err(value.mistake("job_name is empty"));
+    }
     check_service(name).map_err(|error| value.mistake(error.to_string()))?;
     Ok(name)
 }

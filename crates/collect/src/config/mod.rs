@@ -11,6 +11,7 @@ mod sources;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use self::read::check_listen;
 use crate::caps::Caps;
 use crate::keep::Keep;
 use crate::scraper::job::ScrapeJob;
@@ -21,8 +22,8 @@ use crate::yaml;
 pub struct Config {
     /// `listen`: where to listen.
     pub listen: Option<String>,
-    /// `store`: the folder.
-    pub store: Option<PathBuf>,
+    /// `store`: the folder, or the URL of a bucket.
+    pub store: Option<PlacedFile>,
     /// `token_file`: a file with one token a line.
     pub token_file: Option<PlacedFile>,
     /// `tls_server_config`: the certificate that the collector shows.
@@ -118,7 +119,11 @@ scrape_configs:
     fn a_whole_configuration_is_read() {
         let config = Config::parse("c.yaml", EXAMPLE).expect("read");
         assert_eq!(config.listen.as_deref(), Some("127.0.0.1:4040"));
-        assert_eq!(config.store, Some("/var/lib/flamelet".into()));
+        assert_eq!(
+            config.store,
+            Some(PlacedFile { path: "/var/lib/flamelet".into(), place: (3, 8) }),
+            "in quotes"
+        );
         let (cert_file, key_file) = ("c.pem".into(), "k.pem".into());
         assert_eq!(config.tls, Some(CertificateFiles { cert_file, key_file, place: (6, 3) }));
         assert!(config.tenants);
@@ -236,6 +241,19 @@ scrape_configs:
     }
 
     #[test]
+    fn quotes_hide_commas_and_hold_two_single_quotes_for_one() {
+        let text = "\u{feff}store: 'it''s'\nscrape_configs:\n  - job_name: a\n    params:\n      select: ['{a=\"b\",c=\"it''s\"}']\n    static_configs:\n      - targets: ['h:1', \"h:2\", h:3]\n        labels:\n          plain: it''s\n          null: 'null'";
+        let config = Config::parse("c.yaml", text).expect("read");
+        let targets = &config.jobs[0].targets;
+        let addresses: Vec<&str> = targets.iter().map(|target| &*target["__address__"]).collect();
+        assert_eq!(addresses, ["h:1", "h:2", "h:3"]);
+        assert_eq!((&*targets[0]["plain"], &*targets[0]["null"]), ("it''s", "null"));
+        let url = &config.jobs[0].scrapes(&targets[0]).expect("good")[0].url;
+        assert!(url.ends_with("&select=%7Ba%3D%22b%22%2Cc%3D%22it%27s%22%7D"), "{url}");
+        assert_eq!(config.store.map(|file| file.path), Some("it's".into()));
+    }
+
+    #[test]
     fn services_are_kept_for_different_times() {
         let text = "keep:\n  - selector: '{service_name=~\"test-.*\"}'\n    age: 1d\n  - age: 30d\n";
         let config = Config::parse("c.yaml", text).expect("read");
@@ -341,6 +359,7 @@ scrape_configs:
                 "4:9: the action hashmod needs modulus",
             ),
             ("scrape_timeout: 0s", "3:21: \"0s\" is not a length of time"),
+            ("params:\n      a: ['b,c', d]", "4:10: write one value in brackets"),
         ] {
             let error = Config::parse("c.yaml", &job_with(key)).expect_err(key);
             assert!(error.starts_with(&format!("c.yaml:{message}")), "{key:?}: {error}");
@@ -400,6 +419,12 @@ scrape_configs:
             ("store: [a, b", "1:8: the list has no closing bracket on this line"),
             ("listen: a\n- b", "2:1: a list item among keys"),
             ("listen:", "1:1: \"listen\" has no value"),
+            ("store: ~", "1:8: ~ means no value; leave out the key"),
+            ("limits:\n  body: null", "2:9: null means no value; leave out the key"),
+            ("store: a\n---\nkeep: 1d", "2:1: several documents in a file are not supported"),
+            ("store: 'it's'", "1:8: the text has no closing quote"),
+            ("store: 'it''", "1:8: the text has no closing quote"),
+            ("scrape_configs:\n  - job_name: ''\n    static_configs: []", "2:15: job_name is empty"),
         ] {
             let error = Config::parse("c.yaml", text).expect_err(text);
             assert!(

@@ -31,10 +31,8 @@ pub(super) fn config(node: &YamlNode) -> Read<Config> {
     for (key, value) in entries(node, &keys)? {
         match key {
             "listen" => config.listen = Some(listen(value)?.to_owned()),
-            "store" => config.store = Some(text(value)?.into()),
-            "token_file" => {
-                config.token_file = Some(PlacedFile { path: text(value)?.into(), place: value.place() });
-            }
+            "store" => config.store = Some(file(value)?),
+            "token_file" => config.token_file = Some(file(value)?),
             "tls_server_config" => config.tls = Some(certificate(value)?),
             "tenants" => config.tenants = flag(value)?,
             "flush" => config.flush = Some(duration(value)?),
@@ -53,17 +51,25 @@ pub(super) fn config(node: &YamlNode) -> Read<Config> {
     Ok(config)
 }
 
-/// Reads where to listen; the port may be 0 for a free one.
+fn file(node: &YamlNode) -> Read<PlacedFile> {
+    Ok(PlacedFile { path: text(node)?.into(), place: node.place() })
+}
+
 fn listen(node: &YamlNode) -> Read<&str> {
     let given = text(node)?;
+    check_listen(given).map(|()| given).map_err(|message| node.mistake(message))
+}
+
+/// Checks where to listen: an address and a port, which may be 0 for a free one.
+pub fn check_listen(given: &str) -> Result<(), String> {
     let is_good = given.rsplit_once(':').is_some_and(|(host, port)| {
         let has_no_port = !host.contains(':') || host.ends_with(']');
         is_address(host) && has_no_port && port.parse::<u16>().is_ok()
     });
-    if is_good {
-        return Ok(given);
+    match is_good {
+        true => Ok(()),
+        false => Err(format!("{given:?} is not an address and a port; write it as 127.0.0.1:4040")),
     }
-    Err(node.mistake(format!("{given:?} is not an address and a port; write it as 127.0.0.1:4040")))
 }
 
 fn jobs(node: &YamlNode) -> Read<Vec<ScrapeJob>> {

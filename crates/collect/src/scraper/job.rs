@@ -64,6 +64,11 @@ impl ScrapeJob {
         self.interval = interval;
     }
 
+    /// Returns why nothing can be taken of a target that the configuration names.
+    pub fn check(&self) -> Result<(), String> {
+        self.targets.iter().try_for_each(|target| self.scrapes(target).map(drop))
+    }
+
     /// Returns how many targets the configuration names.
     pub fn named_targets(&self) -> usize {
         self.targets.len()

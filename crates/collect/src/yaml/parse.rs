@@ -78,12 +78,20 @@ pub(crate) fn parse(text: &str) -> Result<YamlNode, Mistake> {
 
 fn rows(text: &str) -> Result<Vec<YamlLine>, Mistake> {
     let mut rows = Vec::new();
+    // Some editors begin a file with this mark.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     for (at, line) in text.lines().enumerate() {
         let content = line.trim_start_matches(' ');
         let indent = line.len() - content.len();
         let row = YamlLine { line: at + 1, indent, text: without_comment(content).trim_end().to_owned() };
-        if row.text.is_empty() || row.text == "---" {
+        if row.text.is_empty() {
             continue;
+        }
+        if row.text == "---" {
+            match rows.is_empty() {
+                true => continue,
+                false => return Err(row.mistake("several documents in a file are not supported")),
+            }
         }
         if row.text.starts_with('\t') {
             return Err(row.mistake("a tab; YAML indents with spaces"));
@@ -221,7 +229,7 @@ fn scalar(text: &str, line: usize, column: usize) -> Result<YamlNode, Mistake> {
         let inner = inner.strip_suffix(']').ok_or_else(|| place.mistake(open))?;
         let mut items = Vec::new();
         let mut at = column + 1;
-        for part in inner.split(',') {
+        for part in split_items(inner) {
             let item = part.trim();
             let begin = at + part.chars().take_while(|letter| *letter == ' ').count();
             if item.starts_with('[') {
@@ -242,16 +250,39 @@ fn scalar(text: &str, line: usize, column: usize) -> Result<YamlNode, Mistake> {
         };
         return Err(place.mistake(message));
     }
-    let quoted = |quote: char| {
-        let inner = text.strip_prefix(quote)?;
-        Some(inner.strip_suffix(quote).filter(|inner| !inner.contains(quote)).map(str::to_owned))
-    };
-    match quoted('"').or_else(|| quoted('\'')) {
+    let inner = |quote: char| Some(text.strip_prefix(quote)?.strip_suffix(quote));
+    let double = inner('"').map(|inner| inner.filter(|inner| !inner.contains('"')).map(str::to_owned));
+    let single = inner('\'').map(|inner| {
+        let is_whole = |inner: &&str| !inner.replace("''", "").contains('\'');
+        inner.filter(is_whole).map(|inner| inner.replace("''", "'"))
+    });
+    match double.or(single) {
         Some(Some(inner)) if inner.contains('\\') && text.starts_with('"') => {
             Err(place.mistake("backslashes in double quotes are not supported; use single quotes"))
         }
         Some(Some(inner)) => Ok(YamlNode { value: YamlValue::Text(inner), ..place }),
         Some(None) => Err(place.mistake("the text has no closing quote")),
+        None if ["~", "null", "Null", "NULL"].contains(&text) => Err(place
+            .mistake(format!("{text} means no value; leave out the key, or write '{text}' for the text"))),
         None => Ok(YamlNode { value: YamlValue::Text(text.to_owned()), ..place }),
     }
+}
+
+/// Splits the items of a list in brackets, at the commas outside quotes.
+fn split_items(text: &str) -> Vec<&str> {
+    let (mut items, mut begin, mut quote) = (Vec::new(), 0, None);
+    for (at, letter) in text.char_indices() {
+        match (letter, quote) {
+            (',', None) => {
+                items.push(&text[begin..at]);
+                begin = at + 1;
+            }
+            // Also again, after the first of two single quotes that stand for one.
+            ('"' | '\'', None) if text[begin..].trim_start().starts_with(letter) => quote = Some(letter),
+            (letter, Some(open)) if letter == open => quote = None,
+            _ => {}
+        }
+    }
+    items.push(&text[begin..]);
+    items
 }

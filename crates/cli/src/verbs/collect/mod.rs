@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use clap::{Subcommand, ValueHint};
-use flamelet_collect::config::Config;
+use flamelet_collect::config::{Config, check_listen};
 use flamelet_collect::{Access, Certificate, Options, ScrapeJob, Scraper, Tenants};
 use flamelet_profile::budget::parse_size;
 use flamelet_profile::moment;
@@ -51,7 +51,7 @@ enum What {
 #[derive(clap::Args)]
 struct CollectArgs {
     /// Listen here; use port 0 for a free one [default: 127.0.0.1:4040]
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = parse_listen)]
     listen: Option<String>,
     /// The folder for the profiles, which is created if necessary, or a bucket that many collectors share:
     /// s3://BUCKET/PREFIX, gs://…, az://…
@@ -147,6 +147,10 @@ fn parse_target(text: &str) -> std::result::Result<(String, String), String> {
     }
 }
 
+fn parse_listen(text: &str) -> std::result::Result<String, String> {
+    check_listen(text).map(|()| text.to_owned())
+}
+
 fn parse_time(text: &str) -> std::result::Result<Duration, String> {
     moment::parse_length(text).ok_or_else(|| "write it as 3s, 5m or 7d".to_owned())
 }
@@ -169,10 +173,12 @@ fn collect(args: &Args) -> Result<()> {
     if args.collect.check {
         let targets: usize = plan.jobs.iter().map(ScrapeJob::named_targets).sum();
         let sources: usize = plan.jobs.iter().map(ScrapeJob::sources).sum();
-        let listed = if sources == 0 { String::new() } else { format!(", {sources} discovery sources") };
         let store = plan.store.display();
-        let targets = if targets == 1 { "1 target".to_owned() } else { format!("{targets} targets") };
-        note!("The configuration is valid: {targets}{listed}, store {store}");
+        let count =
+            |number: usize, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
+        let listed =
+            if sources == 0 { String::new() } else { format!(", {}", count(sources, "discovery source")) };
+        note!("The configuration is valid: {}{listed}, store {store}", count(targets, "target"));
         return Ok(());
     }
     plan.run()
@@ -199,9 +205,13 @@ impl CollectPlan {
             }
         };
         let certificate = certificate(args, &config)?;
-        let store = args.store.clone().or_else(|| config.store.clone());
-        let store = store.ok_or_else(|| Failure::new("give the folder for the profiles with --store DIR"))?;
-        let mut options = options_for(&store, args.log.as_deref(), args.read_only)?;
+        let (store, place) = match (&args.store, &config.store) {
+            (Some(store), _) => (store.clone(), String::new()),
+            (None, Some(file)) => (file.path.clone(), place_in_config(args, file.place)),
+            (None, None) => return Err(Failure::new("give the folder for the profiles with --store DIR")),
+        };
+        let options = options_for(&store, args.log.as_deref(), args.read_only);
+        let mut options = options.map_err(|why| Failure::new(format!("{place}{why}")))?;
         options.caps = config.limits;
         options.flush = args.flush.or(config.flush).unwrap_or(options.flush);
         options.keep = args.keep.or(config.keep).unwrap_or(options.keep);
@@ -223,7 +233,11 @@ impl CollectPlan {
         if let Some(interval) = args.interval {
             jobs.iter_mut().for_each(|job| job.set_interval(interval));
         }
-        jobs.extend(args.scrape.iter().map(|(name, address)| ScrapeJob::of_target(name, address, interval)));
+        for (name, address) in &args.scrape {
+            let job = ScrapeJob::of_target(name, address, interval);
+            job.check().map_err(|why| Failure::new(format!("--scrape {name}={address}: {why}")))?;
+            jobs.push(job);
+        }
         let listen = args.listen.clone().or(config.listen).unwrap_or_else(|| LISTEN.to_owned());
         Ok(Self { listen, store, options, access, certificate, jobs, is_read_only: args.read_only })
     }
