@@ -2,7 +2,7 @@
 
 use flamelet_remote::selector::Selector;
 
-use crate::series::{SERVICE, SPAN, Series, TRACE};
+use crate::series::{SERVICE, SPAN, Series, TRACE, order};
 
 /// Labels of samples, as (name, value).
 pub(crate) type LabelRefs<'a> = [(&'a str, &'a str)];
@@ -17,6 +17,8 @@ pub struct Query<'a> {
     pub service: Option<&'a str>,
     /// Pyroscope's name of the profile: `process_cpu`, `memory`, ….
     pub name: &'a str,
+    /// The kind and the unit of the period, which belong to the type of a profile in Pyroscope; any if it is `None`.
+    pub period: Option<(&'a str, &'a str)>,
     /// The start of the range, in nanoseconds since 1970. A profile belongs to a range if it begins in it.
     pub from: i64,
     /// Its end.
@@ -30,17 +32,22 @@ pub struct Query<'a> {
 impl<'a> Query<'a> {
     /// Asks for all samples of a service between two moments, in nanoseconds since 1970.
     pub fn new(service: &'a str, name: &'a str, from: i64, to: i64) -> Self {
-        Self { service: Some(service), name, from, to, keep: None, select: None }
+        Self { service: Some(service), name, period: None, from, to, keep: None, select: None }
     }
 
     pub(crate) fn wants_time(&self, time: i64) -> bool {
         (self.from..self.to).contains(&time)
     }
 
+    pub(crate) fn wants_period(&self, period: (&str, &str)) -> bool {
+        self.period.is_none_or(|wanted| wanted == period)
+    }
+
     /// Returns whether samples of a series are wanted.
     pub(crate) fn wants(&self, series: &Series, trace: Option<&str>, span: Option<&str>) -> bool {
         let is_of_service = self.service.is_none_or(|service| service == series.service);
-        if !is_of_service || series.name != self.name {
+        let is_of_period = self.wants_period((&series.period_kind, &series.period_unit));
+        if !is_of_service || !is_of_period || series.name != self.name {
             return false;
         }
         let label = |name: &str| match name {
@@ -73,4 +80,20 @@ pub(crate) struct Measures {
     /// The values, as (kind, unit), in the order of pprof.
     pub(crate) values: Vec<(String, String)>,
     pub(crate) period: (String, String),
+}
+
+impl Measures {
+    /// Adds a value, unless it is known, and sets the period.
+    pub(crate) fn add(&mut self, (kind, unit): (&str, &str), (period, period_unit): (&str, &str)) {
+        if !self.values.iter().any(|value| value.0 == kind && value.1 == unit) {
+            self.values.push((kind.to_owned(), unit.to_owned()));
+            self.values.sort_by(|a, b| order(&a.0).cmp(&order(&b.0)).then_with(|| a.1.cmp(&b.1)));
+        }
+        self.period = (period.to_owned(), period_unit.to_owned());
+    }
+
+    /// Returns the number of the value that a series has.
+    pub(crate) fn column(&self, series: &Series) -> Option<usize> {
+        self.values.iter().position(|(kind, unit)| *kind == series.kind && *unit == series.unit)
+    }
 }

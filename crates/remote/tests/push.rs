@@ -122,6 +122,8 @@ fn kinds_have_the_names_that_receivers_know() {
     let named = |kinds: &[(&str, &str)]| name_of(&ProfileBuilder::new(kinds).finish());
     assert_eq!(named(&[("samples", "count"), ("cpu", "nanoseconds")]), "process_cpu");
     assert_eq!(named(&[("alloc_objects", "count"), ("inuse_space", "bytes")]), "memory");
+    assert_eq!(named(&[("alloc_objects", "count")]), "memory");
+    assert_eq!(named(&[("delay", "nanoseconds")]), "block");
     assert_eq!(named(&[("contentions", "count"), ("delay", "nanoseconds")]), "block");
     assert_eq!(named(&[("awaits", "count"), ("delay", "nanoseconds")]), "await");
     assert_eq!(named(&[("polls", "count"), ("delay", "nanoseconds")]), "blocked");

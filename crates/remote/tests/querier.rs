@@ -270,6 +270,14 @@ fn bad_requests_are_connect_errors() {
         ("SelectMergeStacktraces", r#"{"profileTypeID":"cpu"}"#, 400),
         ("SelectMergeStacktraces", r#"{"profileTypeID":"a:b:c:d:e","start":"x"}"#, 400),
         ("SelectSeries", r#"{"profileTypeID":"a:b:c:d:e"}"#, 400),
+        // What is no text is not left out: without its selector, a call would answer for everything.
+        (
+            "SelectMergeStacktraces",
+            r#"{"profileTypeID":"a:b:c:d:e","labelSelector":5,"start":1,"end":2}"#,
+            400,
+        ),
+        ("LabelNames", r#"{"matchers":[5]}"#, 400),
+        ("Series", r#"{"matchers":{"service_name":"checkout"}}"#, 400),
         ("SelectSeries", &many, 400),
         ("Nonsense", "{}", 501),
     ] {

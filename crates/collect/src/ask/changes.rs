@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, HashSet};
 use flamelet_profile::{Budget, Profile, Result};
 use serde::Serialize;
 
-use super::asked::{Asked, CPU};
+use super::asked::Asked;
 use super::compare::{Deploy, Side, WINDOWS, deploys};
-use super::versions::{Version, Versions};
+use super::versions::{LABELS, Version, Versions};
 use crate::block::merge::{Merge, RowPlacement};
 use crate::reader::Reader;
 
@@ -67,7 +67,9 @@ pub fn changes(
     }
     let comparisons = found.iter().map(|(_, versions, _)| versions.len().saturating_sub(1)).sum();
     let mut services = Vec::new();
-    for (service, versions, mut notes) in found.into_iter().filter(|(_, versions, _)| !versions.is_empty()) {
+    let has_profiles =
+        |(_, versions, notes): &(String, Vec<_>, Vec<String>)| !versions.is_empty() || !notes.is_empty();
+    for (service, versions, mut notes) in found.into_iter().filter(has_profiles) {
         let mut deploys = Vec::new();
         if versions.len() > 1
             && let Some((mut profile, left_out)) = parted(reader, asked, &service, &versions)?
@@ -125,6 +127,7 @@ fn versions(
 ) -> Result<Vec<(Version, SeenSpan)>> {
     let (query, budget) = (asked.query(service), Budget::new(asked.limits));
     let mut seen: BTreeMap<Version, SeenSpan> = BTreeMap::new();
+    let mut has_unknown = false;
     let mut parts = reader.parts(&query, &budget)?;
     parts.each(&query, &budget, |tables| {
         budget.work(tables.samples.len())?;
@@ -140,7 +143,10 @@ fn versions(
             if is_next || !series.contains(&row.series) {
                 continue;
             }
-            let Some(version) = versions.get(row.series, row.time) else { continue };
+            let Some(version) = versions.get(row.series, row.time) else {
+                has_unknown = true;
+                continue;
+            };
             let known = match seen.get_mut(version) {
                 Some(known) => known,
                 None => {
@@ -153,6 +159,13 @@ fn versions(
         Ok(())
     })?;
     notes.append(&mut parts.notes);
+    if has_unknown {
+        let what = match seen.is_empty() {
+            true => "its profiles do not say their version",
+            false => "profiles that do not say their version were left out",
+        };
+        notes.push(format!("{what}: they have none of the labels {}, and no build id", LABELS.join(", ")));
+    }
     let mut seen: Vec<(Version, SeenSpan)> = seen.into_iter().collect();
     seen.sort_by(|a, b| a.1.first.cmp(&b.1.first).then_with(|| a.0.cmp(&b.0)));
     if seen.len() > MOST_VERSIONS {
@@ -171,9 +184,8 @@ fn parted(
 ) -> Result<Option<(Profile, Vec<String>)>> {
     let (query, budget) = (asked.query(service), Budget::new(asked.limits));
     let mut parts = reader.parts(&query, &budget)?;
-    let measured = parts.measured();
-    let Some(measures) = measured.get(CPU) else { return Ok(None) };
-    let mut merge = Merge::new(&query, measures, &budget);
+    let Some(measures) = parts.measures(&query) else { return Ok(None) };
+    let mut merge = Merge::new(&query, &measures, &budget);
     parts.each(&query, &budget, |tables| {
         let known = Versions::of(tables);
         let place = |series: u128, time: i64| {

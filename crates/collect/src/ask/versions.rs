@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use crate::block::{BlockTables, CodeLocation};
 
 /// The labels that name a version, the best one first.
-const LABELS: [&str; 3] = ["service_git_ref", "version", "service_version"];
+pub(crate) const LABELS: [&str; 3] = ["service_git_ref", "version", "service_version"];
 /// Where a version comes from if no label names it.
 const BUILD_ID: &str = "build id";
 

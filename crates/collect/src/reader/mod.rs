@@ -20,7 +20,7 @@ use crate::log::logs::Logs;
 use crate::log::recent::{Recent, RecentProfile};
 use crate::options::READ;
 use crate::query::{Measures, Query};
-use crate::series::{Series, order};
+use crate::series::Series;
 use crate::store::Store;
 use crate::store::folder::BlockFolder;
 use crate::symbols::Symbols;
@@ -103,9 +103,8 @@ impl Reader {
     /// Returns one profile of the range, and notes on what had to be left out. `None` if there is nothing.
     pub fn profile(&self, query: &Query<'_>, budget: &Budget) -> Result<(Option<Profile>, Vec<String>)> {
         let mut parts = self.parts(query, budget)?;
-        let measured = parts.measured();
-        let Some(measures) = measured.get(query.name) else { return Ok((None, parts.notes)) };
-        let mut merge = Merge::new(query, measures, budget);
+        let Some(measures) = parts.measures(query) else { return Ok((None, parts.notes)) };
+        let mut merge = Merge::new(query, &measures, budget);
         parts.merge(query, budget, &mut merge)?;
         let mut profile = merge.finish()?;
         budget.check()?;
@@ -120,9 +119,14 @@ impl Reader {
         self.symbols.add_names(profile);
     }
 
-    /// Returns what was measured in the range under each name.
-    pub(crate) fn measured(&self, query: &Query<'_>, budget: &Budget) -> Result<BTreeMap<String, Measures>> {
-        Ok(self.parts(query, budget)?.measured())
+    /// Returns what was measured in the range under each name, apart for each kind of period.
+    pub(crate) fn measured(
+        &self,
+        query: &Query<'_>,
+        budget: &Budget,
+    ) -> Result<impl Iterator<Item = (String, Measures)> + use<>> {
+        let measured = self.parts(query, budget)?.measured();
+        Ok(measured.into_iter().map(|([name, ..], measures)| (name, measures)))
     }
 
     /// Returns the labels of the range with their values, as far as manifests list them.
@@ -148,7 +152,11 @@ impl Reader {
 
     /// Returns the first and the last moment of the range for which there is anything, in nanoseconds since 1970.
     pub fn extent(&self, query: &Query<'_>, budget: &Budget) -> Result<Option<(i64, i64)>> {
-        Ok(self.parts(query, budget)?.extent())
+        let mut parts = self.parts(query, budget)?;
+        let has_name = |series: &Series| query.name.is_empty() || series.name == query.name;
+        parts.found.retain(|found| is_wanted(found, query));
+        parts.logged.retain(|profile| profile.part.series.iter().any(|(_, series)| has_name(series)));
+        Ok(parts.extent())
     }
 
     /// Returns the hours in which a service has anything.
@@ -410,29 +418,35 @@ impl Parts {
         Ok(None)
     }
 
-    /// Returns what is measured, from the manifests and the log.
-    pub(crate) fn measured(&self) -> BTreeMap<String, Measures> {
+    /// Returns what is measured, from the manifests and the log: by the name of the profile, and the kind and unit of its
+    /// period, which some senders leave out.
+    fn measured(&self) -> BTreeMap<[String; 3], Measures> {
         let mut types: BTreeSet<String> = BTreeSet::new();
         for found in &self.found {
             types.extend(found.manifest.types.iter().cloned());
         }
         types.extend(self.logged_series().values().map(|series| series.type_id()));
-        let mut measured: BTreeMap<String, Measures> = BTreeMap::new();
+        let mut measured: BTreeMap<[String; 3], Measures> = BTreeMap::new();
         for id in &types {
             let [name, kind, unit, period, period_unit] = id.split(':').collect::<Vec<_>>()[..] else {
                 continue;
             };
-            let measures = measured.entry(name.to_owned()).or_default();
-            let value = (kind.to_owned(), unit.to_owned());
-            if !measures.values.contains(&value) {
-                measures.values.push(value);
-            }
-            measures.period = (period.to_owned(), period_unit.to_owned());
-        }
-        for measures in measured.values_mut() {
-            measures.values.sort_by(|a, b| order(&a.0).cmp(&order(&b.0)).then_with(|| a.1.cmp(&b.1)));
+            let key = [name, period, period_unit].map(str::to_owned);
+            measured.entry(key).or_default().add((kind, unit), (period, period_unit));
         }
         measured
+    }
+
+    /// Returns what is measured under the name of a query, in periods that it wants.
+    pub(crate) fn measures(&self, query: &Query<'_>) -> Option<Measures> {
+        let mut all: Option<Measures> = None;
+        for ([name, period, unit], measures) in self.measured() {
+            if name == query.name && query.wants_period((&period, &unit)) {
+                let all = all.get_or_insert_default();
+                measures.values.iter().for_each(|(kind, of)| all.add((kind, of), (&period, &unit)));
+            }
+        }
+        all
     }
 }
 

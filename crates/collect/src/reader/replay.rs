@@ -11,7 +11,7 @@ use crate::block::{BlockTables, SampleRow};
 use crate::entry::HOUR;
 use crate::query::{Measures, Query};
 use crate::reader::Reader;
-use crate::series::{Labels, SPAN, Series, TRACE, hash_texts, order};
+use crate::series::{Labels, SPAN, Series, TRACE, hash_texts};
 
 /// A profile as it was accepted.
 #[derive(Clone, Debug)]
@@ -161,12 +161,7 @@ fn take_common_labels(part: &mut BlockTables) -> Labels {
 fn measures_of(part: &BlockTables) -> Measures {
     let mut measures = Measures::default();
     for (_, series) in &part.series {
-        let value = (series.kind.clone(), series.unit.clone());
-        if !measures.values.contains(&value) {
-            measures.values.push(value);
-        }
-        measures.period = (series.period_kind.clone(), series.period_unit.clone());
+        measures.add((&series.kind, &series.unit), (&series.period_kind, &series.period_unit));
     }
-    measures.values.sort_by(|a, b| order(&a.0).cmp(&order(&b.0)).then_with(|| a.1.cmp(&b.1)));
     measures
 }

@@ -40,6 +40,29 @@ fn functions(changes: &Changes, service: usize) -> Vec<&str> {
 }
 
 #[test]
+fn a_service_whose_version_nobody_says_is_listed_with_the_reason() {
+    let site = Site::new();
+    let mut builder = ProfileBuilder::new(&[("cpu", "nanoseconds")]);
+    builder.header_mut().time_nanos = T0;
+    let frame = builder.named_frame("main");
+    let stack = builder.stack(&[frame]);
+    builder.sample(stack, LabelSetId::EMPTY, &[7]);
+    let collector = site.open();
+    let profile = builder.finish();
+    collector.accept(&offered("checkout", &[], &profile)).expect("accepted");
+    let reason = "they have none of the labels service_git_ref, version, service_version, and no build id";
+    let found = ask(&site, None);
+    let [checkout] = &found.services[..] else { panic!("one service: {found:?}") };
+    assert!(checkout.versions.is_empty() && !found.regressed, "{found:?}");
+    assert_eq!(checkout.notes, [format!("its profiles do not say their version: {reason}")]);
+    collector.accept(&offered("checkout", &[("version", "1")], &profile)).expect("accepted");
+    let found = ask(&site, None);
+    assert_eq!(found.services[0].versions.len(), 1);
+    let left_out = format!("profiles that do not say their version were left out: {reason}");
+    assert_eq!(found.services[0].notes, [left_out]);
+}
+
+#[test]
 fn what_got_slower_is_named_with_its_version_and_its_line() {
     let site = Site::new();
     send(&site, "checkout", &[("version", "1")], T0, 1000);

@@ -159,10 +159,13 @@ pub fn name_of(profile: &Profile) -> &'static str {
     let has = |kind: &str| profile.sample_types().iter().any(|value| profile.string(value.kind) == kind);
     match () {
         () if has("cpu") => "process_cpu",
-        () if has("inuse_space") || has("alloc_space") => "memory",
+        () if ["inuse_space", "alloc_space", "inuse_objects", "alloc_objects"].into_iter().any(has) => {
+            "memory"
+        }
         () if has("contentions") => "block",
         () if has("awaits") => "await",
         () if has("polls") => "blocked",
+        () if has("delay") => "block",
         () if has("goroutine") || has("goroutines") => "goroutines",
         () if has("wall") => "wall",
         () => "process_cpu",

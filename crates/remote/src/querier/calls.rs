@@ -187,18 +187,21 @@ fn each_series_of(
     for measured in source.measured(span)? {
         let types: Vec<String> = types_of(&measured).map(|kind| kind.id()).collect();
         // The sets that were looked at, by their hashes: of many sets, the sets themselves would take too much memory.
-        let mut seen: HashSet<u64> = HashSet::new();
+        let (mut sets, mut seen) = (HashSet::new(), HashSet::new());
         let mut outcome = Ok(());
-        source.label_sets(&measured.source_name, span, &mut |labels| {
+        source.label_sets(&measured.source_name, span, &mut |labels, value| {
             let set: Vec<(&str, &str)> =
                 labels.iter().copied().filter(|(name, _)| is_of_series(name)).collect();
-            if outcome.is_err() || !seen.insert(hashing.hash_one(&set)) {
+            let hash = hashing.hash_one(&set);
+            if outcome.is_err() || !seen.insert((hash, value)) {
                 return;
             }
-            outcome = if seen.len() > MAX_LABEL_SETS {
+            sets.insert(hash);
+            outcome = if sets.len() > MAX_LABEL_SETS {
                 Err(too_many("sets of labels", MAX_LABEL_SETS))
             } else {
-                types.iter().try_for_each(|type_id| {
+                let own = types.iter().enumerate().filter(|(at, _)| value.is_none_or(|value| value == *at));
+                own.map(|(_, type_id)| type_id).try_for_each(|type_id| {
                     let all = all_labels(&set, source.service(), type_id, selector);
                     all.map_or(Ok(()), &mut each)
                 })

@@ -23,8 +23,8 @@ pub type Keep<'a> = dyn Fn(&Labels<'_>) -> bool + 'a;
 /// Takes the time of a window in milliseconds since 1970, labels, and the sums of the values that have them.
 pub type EachTotal<'a> = dyn FnMut(i64, &Labels<'_>, &[i64]) + 'a;
 
-/// Takes the labels of samples.
-pub type EachLabels<'a> = dyn FnMut(&Labels<'_>) + 'a;
+/// Takes the labels of samples, and the number of the value that samples with these labels have; `None` if they have all.
+pub type EachLabels<'a> = dyn FnMut(&Labels<'_>, Option<usize>) + 'a;
 
 /// A time in milliseconds since 1970, from and until.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ pub trait Source {
 
     /// Calls `each` for every set of labels.
     fn label_sets(&self, source_name: &str, span: Span, each: &mut EachLabels<'_>) -> Result<()> {
-        self.totals(source_name, span, &mut |_, labels, _| each(labels))
+        self.totals(source_name, span, &mut |_, labels, _| each(labels, None))
     }
 
     /// Returns the first and the last moment for which there is anything.

@@ -129,10 +129,13 @@ impl Request {
                 (Step, value) => {
                     request.step = number_of(value).ok_or_else(|| wrong("the step is not a number"))?;
                 }
-                (_, Value::Array(texts)) => {
-                    texts.iter().filter_map(Value::as_str).for_each(|text| request.set_text(field, text));
-                }
                 (_, Value::String(text)) if field.is_text() => request.set_text(field, text),
+                (_, Value::Array(texts)) if field.is_text() => {
+                    for text in texts {
+                        request.set_text(field, text.as_str().ok_or_else(|| no_text(field, at))?);
+                    }
+                }
+                _ if field.is_text() => return Err(no_text(field, at)),
                 _ => request.set_json_number(field, value)?,
             }
         }
@@ -232,6 +235,10 @@ fn call_site(message: &[u8]) -> Result<Vec<String>> {
 
 fn parse(body: &[u8]) -> Result<Value> {
     serde_json::from_slice(body).map_err(|error| wrong(&error.to_string()))
+}
+
+fn no_text(field: RequestField, at: usize) -> Error {
+    wrong(&format!("{} is not a text", field.names(at).first().unwrap_or(&"a parameter")))
 }
 
 fn wrong(what: &str) -> Error {
