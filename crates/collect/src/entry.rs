@@ -24,6 +24,8 @@ pub(crate) struct AcceptedProfile {
     pub(crate) duration: i64,
     /// The hash of its content, by which it is recognised if it is sent again.
     pub(crate) id: u128,
+    /// Labels of series that the process does not have any more, see [`crate::collector::gone`].
+    pub(crate) gone: Vec<Labels>,
     /// The profile in pprof's format; with gzip if it was sent with it, for that is not done again.
     pub(crate) raw: Vec<u8>,
 }
@@ -36,6 +38,7 @@ mod field {
     pub(super) const DURATION: u32 = 5;
     pub(super) const ID: u32 = 6;
     pub(super) const PROFILE: u32 = 7;
+    pub(super) const GONE: u32 = 8;
 }
 
 impl AcceptedProfile {
@@ -48,15 +51,13 @@ impl AcceptedProfile {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut message = MessageWriter::with_capacity(self.raw.len() + 256);
         message.bytes(field::SERVICE, self.service.as_bytes());
-        for (name, value) in &self.labels {
-            message.message(field::LABEL, |label| {
-                label.bytes(1, name.as_bytes());
-                label.bytes(2, value.as_bytes());
-            });
-        }
+        write_labels(&mut message, field::LABEL, &self.labels);
         message.bytes(field::NAME, self.name.as_bytes());
         message.int(field::TIME, self.time);
         message.int(field::DURATION, self.duration);
+        for labels in &self.gone {
+            message.message(field::GONE, |gone| write_labels(gone, 1, labels));
+        }
         message.bytes(field::ID, &self.id.to_le_bytes());
         message.bytes(field::PROFILE, &self.raw);
         message.into_bytes()
@@ -100,6 +101,7 @@ impl AcceptedProfile {
                 self.id = u128::from_le_bytes(bytes.ok_or_else(wrong)?);
             }
             field::PROFILE => self.raw = value.bytes()?.to_vec(),
+            field::GONE => self.gone.push(labels(value.bytes()?)?),
             _ => {}
         }
         Ok(())
@@ -118,6 +120,23 @@ impl AcceptedProfile {
     pub(crate) fn unpacked(&self) -> Result<Cow<'_, [u8]>> {
         Ok(if self.is_packed() { gunzip(&self.raw, MAX_BODY)?.into() } else { (&*self.raw).into() })
     }
+}
+
+fn write_labels(message: &mut MessageWriter, number: u32, labels: &Labels) {
+    for (name, value) in labels {
+        message.message(number, |label| {
+            label.bytes(1, name.as_bytes());
+            label.bytes(2, value.as_bytes());
+        });
+    }
+}
+
+fn labels(message: &[u8]) -> Result<Labels> {
+    let (mut labels, mut fields) = (Labels::new(), Fields::new(message));
+    while let Some((_, field)) = fields.next()? {
+        labels.push(label(field.bytes()?)?);
+    }
+    Ok(labels)
 }
 
 fn text(bytes: &[u8]) -> Result<String> {
@@ -170,6 +189,7 @@ mod tests {
             time: 7 * HOUR + 1,
             duration: 10,
             id: u128::MAX - 1,
+            gone: vec![vec![("route".into(), "/a".into())], Vec::new()],
             raw: b"profile".to_vec(),
         };
         assert_eq!(entry.hour(), 7);

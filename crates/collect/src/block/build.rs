@@ -229,6 +229,8 @@ pub(crate) fn cost(entry: &entry::AcceptedProfile, profile: &Profile) -> Cost {
     for sample in profile.samples() {
         cost.memory += sample.values.iter().filter(|value| **value != 0).count() * ROW;
     }
+    let (own, values) = (labels_cost(&entry.labels), profile.sample_types().len());
+    cost.memory += (profile.label_set_count() + entry.gone.len()) * values * ROW;
     for at in 0..profile.stack_count() {
         cost.memory += stack_cost(profile.stack(StackId::from_index(at)).len());
     }
@@ -247,7 +249,11 @@ pub(crate) fn cost(entry: &entry::AcceptedProfile, profile: &Profile) -> Cost {
     let period = profile.header.period_type.into_iter();
     let types = profile.sample_types().iter().copied().chain(period);
     let types: usize = types.map(|value| length(value.kind) + length(value.unit)).sum();
-    let (own, values) = (labels_cost(&entry.labels), profile.sample_types().len());
+    for labels in &entry.gone {
+        let texts = labels_cost(labels) + types + entry.service.len() + entry.name.len();
+        cost.memory += values * (hash_entry(size_of::<(u128, Series)>()) + 256);
+        cost.texts += values * texts;
+    }
     for at in 0..profile.label_set_count() {
         let labels = profile.labels(LabelSetId::from_index(at)).iter();
         let texts: usize = labels.clone().map(|label| length(label.key) + length(label.text)).sum();

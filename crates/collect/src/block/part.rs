@@ -3,7 +3,7 @@
 //! They refer to their series, stacks and times by number. What several of them have in common, which is most of it, is in
 //! memory once: a [`Pool`] has it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 
 use flamelet_profile::{Label, Location, Profile, StackId};
@@ -13,7 +13,7 @@ use rustc_hash::FxBuildHasher;
 use super::tables::{BlockFrame, BlockTables, CodeLocation, SampleRow, location_hash};
 use crate::entry::AcceptedProfile;
 use crate::lock::lock;
-use crate::series::{SPAN, Series, TRACE, with_sample_labels, without_colons};
+use crate::series::{Labels, SPAN, Series, TRACE, with_sample_labels, without_colons};
 
 type ByHash<T> = HashMap<u128, T, FxBuildHasher>;
 
@@ -66,7 +66,8 @@ impl Part {
             });
             let (series, ids) = labels.entry(sample.labels.index()).or_insert_with(|| {
                 let own = profile.labels(sample.labels);
-                (part.all_series(entry, profile, own, &mut pooled), part.ids_of(profile, own))
+                let labels = with_sample_labels(&entry.labels, profile, own);
+                (part.all_series(entry, profile, &labels, &mut pooled), part.ids_of(profile, own))
             });
             let rows = series.iter().zip(sample.values).filter(|(_, value)| **value != 0);
             part.rows.extend(rows.map(|(&series, &value)| PartRow {
@@ -77,6 +78,11 @@ impl Part {
                 value,
             }));
         }
+        let mut series: Vec<u32> = labels.into_values().flat_map(|(series, _)| series).collect();
+        for labels in &entry.gone {
+            series.extend(part.all_series(entry, profile, labels, &mut pooled));
+        }
+        part.add_nothing(&series, &mut pooled);
         let added = pooled.bytes - before;
         pooled.sweep_if_large();
         (part.part, added)
@@ -191,15 +197,31 @@ impl Numbering {
         self.ids((text(TRACE), text(SPAN)))
     }
 
-    /// Returns the series of each value of the samples with these labels.
+    /// Adds a row of 0 for each of these series that says how much there is at a moment and has no row: otherwise its
+    /// last moment would be the one before.
+    fn add_nothing(&mut self, series: &[u32], pooled: &mut Pooled) {
+        let is_gauge = |series: &u32| self.part.series[*series as usize].1.is_gauge();
+        let mut nothing: BTreeSet<u32> = series.iter().copied().filter(is_gauge).collect();
+        for row in &self.part.rows {
+            nothing.remove(&row.series);
+        }
+        if nothing.is_empty() {
+            return;
+        }
+        let (ids, hash) = (self.ids((None, None)), stack_hash(std::iter::empty()));
+        let stack = self.stack(hash, || pooled.empty_stack());
+        let row = |series| PartRow { series, stack, time: 0, ids, value: 0 };
+        self.part.rows.extend(nothing.into_iter().map(row));
+    }
+
+    /// Returns the series of each value of the samples that have these labels, also those of the profile.
     fn all_series(
         &mut self,
         entry: &AcceptedProfile,
         profile: &Profile,
-        own: &[Label],
+        labels: &Labels,
         pooled: &mut Pooled,
     ) -> Vec<u32> {
-        let labels = with_sample_labels(&entry.labels, profile, own);
         let period = profile.header.period_type.unwrap_or_default();
         let text = |id| without_colons(profile.string(id));
         let of_value = |value: &flamelet_profile::ValueType| Series {
@@ -287,6 +309,14 @@ impl Pooled {
         });
         let locations = locations.collect();
         self.keep_stack(CodeStack { hash, locations })
+    }
+
+    fn empty_stack(&mut self) -> Arc<CodeStack> {
+        let hash = stack_hash(std::iter::empty());
+        match self.stacks.get(&hash) {
+            Some(known) => known.clone(),
+            None => self.keep_stack(CodeStack { hash, locations: Box::default() }),
+        }
     }
 
     fn stack_in(&mut self, tables: &BlockTables, hash: u128) -> Arc<CodeStack> {

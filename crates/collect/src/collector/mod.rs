@@ -2,6 +2,7 @@
 
 pub(crate) mod claim;
 pub(crate) mod delta;
+pub(crate) mod gone;
 pub(crate) mod hours;
 pub(crate) mod maintain;
 pub(crate) mod tenant;
@@ -22,14 +23,15 @@ use crate::block;
 use crate::block::blocks::Blocks;
 use crate::clock::now;
 use crate::collector::delta::{Deltas, Step, has_totals};
+use crate::collector::gone::Gone;
 use crate::collector::hours::Hours;
 use crate::collector::maintain::{Upkeep, UpkeepTarget};
 use crate::collector::turns::Turns;
 use crate::collector::watch::Watch;
 use crate::entry::AcceptedProfile;
+use crate::lock::lock;
 use crate::log::logs::Logs;
 use crate::log::recent::{Recent, RecentProfile};
-use crate::lock::lock;
 use crate::log::{LogContent, LogWriter};
 use crate::names::Names;
 use crate::options::Options;
@@ -121,6 +123,7 @@ pub(crate) struct Writing {
     names: Arc<Names>,
     hours: Mutex<Hours>,
     deltas: Deltas,
+    gone: Gone,
     /// Profiles that are on their way to the disk.
     pending: Mutex<HashSet<u128>>,
     pub(crate) upkeep: Mutex<Upkeep>,
@@ -194,6 +197,7 @@ impl Collector {
             names,
             hours: Mutex::new(Hours::new(options.share)),
             deltas: Deltas::new(options.share),
+            gone: Gone::new(options.share),
             pending: Mutex::default(),
             upkeep: Mutex::new(Upkeep::new(&blocks, options.share)?),
             lock,
@@ -328,8 +332,12 @@ impl Collector {
             self.counters.duplicates.fetch_add(1, Ordering::Relaxed);
             return Ok(());
         }
-        let (profile, entry, step) = self.without_totals(writing, offered, profile, entry)?;
-        if profile.sample_count() > 0 {
+        let (profile, mut entry, step) = self.without_totals(writing, offered, profile, entry)?;
+        let sets = gone::label_sets(&entry.labels, &profile);
+        if let Some(sets) = &sets {
+            entry.gone = writing.gone.since_last(&process_of(&entry), sets, entry.time);
+        }
+        if profile.sample_count() > 0 || !entry.gone.is_empty() {
             self.check_series(writing, &key, &entry, &profile)?;
             self.put(writing, &key, &entry, &profile)?;
             self.symbols().want(&profile);
@@ -337,6 +345,9 @@ impl Collector {
         // Not earlier: if the profile was refused and is sent again, its differences must be the same.
         if let Some(step) = step {
             step.commit();
+        }
+        if let Some(sets) = sets {
+            writing.gone.remember(process_of(&entry), sets, entry.time, now());
         }
         Ok(())
     }
@@ -394,7 +405,8 @@ impl Collector {
         let own = [&offered.service, &name, &offered.id, &stamp, &from].map(|text| text.as_bytes());
         let labels_of = labels.iter().flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]);
         let id = hash_texts(own.into_iter().chain(labels_of).chain([&*raw]));
-        Ok(AcceptedProfile { service: offered.service.clone(), labels, name, time, duration, id, raw })
+        let (service, gone) = (offered.service.clone(), Vec::new());
+        Ok(AcceptedProfile { service, labels, name, time, duration, id, gone, raw })
     }
 
     fn check_time(&self, service: &str, time: i64, now: i64) -> std::result::Result<(), Refused> {
@@ -456,8 +468,7 @@ impl Collector {
         if is_delta || !has_totals(&profile) {
             return Ok((profile, entry, None));
         }
-        let key = format!("{} {} {:?}", entry.service, entry.name, entry.labels);
-        let (profile, step) = writing.deltas.apply(&key, &profile, entry.time, now())?;
+        let (profile, step) = writing.deltas.apply(&process_of(&entry), &profile, entry.time, now())?;
         let raw = pprof::encode(&profile);
         Ok((profile, AcceptedProfile { raw, ..entry }, Some(step)))
     }
@@ -537,6 +548,11 @@ impl Collector {
         }
         Ok(())
     }
+}
+
+/// Returns what identifies the process that sends a profile, and which of its profiles it is.
+fn process_of(entry: &AcceptedProfile) -> String {
+    format!("{} {} {:?}", entry.service, entry.name, entry.labels)
 }
 
 /// Returns when a profile begins, and how long it is.

@@ -19,8 +19,8 @@ mod support;
 mod tenants;
 mod watch;
 
-use flamelet_collect::{Collector, Keep, Query, Reader};
-use flamelet_profile::{Budget, Limits};
+use flamelet_collect::{Collector, Keep, Offered, Query, Reader};
+use flamelet_profile::{Budget, Limits, ProfileBuilder};
 
 use support::{HOUR, Site, T0, cpu, heap, totals};
 
@@ -115,6 +115,47 @@ fn memory_in_use_is_of_the_last_moment_and_totals_become_differences() {
         assert_eq!(kinds, ["alloc_space", "inuse_space"]);
         assert_eq!((profile.total(0), profile.total(1)), (35, 20), "{when}");
         collector.maintain();
+    }
+}
+
+/// A heap profile with so many bytes in use by each route.
+fn heap_by_route(time: i64, routes: &[(&str, i64)]) -> Offered {
+    let mut builder = ProfileBuilder::new(&[("inuse_objects", "count"), ("inuse_space", "bytes")]);
+    builder.header_mut().time_nanos = time;
+    let frame = builder.named_frame("allocate");
+    let stack = builder.stack(&[frame]);
+    for (route, bytes) in routes {
+        let route = builder.text_label("route", route);
+        let labels = builder.labels(&[route]);
+        builder.sample(stack, labels, &[i64::from(*bytes > 7), *bytes]);
+    }
+    support::offered("checkout", &[("pod", "a")], &builder.finish())
+}
+
+#[test]
+fn memory_that_was_freed_is_not_in_use_whatever_its_labels() {
+    const MINUTE: i64 = 60_000_000_000;
+    let site = Site::new();
+    let mut collector = site.open();
+    let send = |collector: &Collector, at: i64, routes: &[(&str, i64)]| {
+        collector.accept(&heap_by_route(T0 + at * MINUTE, routes)).expect("accepted");
+    };
+    send(&collector, 0, &[("/cart", 100), ("/pay", 50)]);
+    send(&collector, 1, &[("/pay", 60), ("/home", 9)]);
+    // Another value of the same labels is 0.
+    send(&collector, 2, &[("/pay", 70), ("/home", 5)]);
+    for when in ["in the log", "in blocks"] {
+        let in_use = |from: i64, to: i64| {
+            let profile = site.profile("checkout", "memory", T0 + from * MINUTE, T0 + to * MINUTE);
+            profile.map(|profile| totals(&profile))
+        };
+        assert_eq!(in_use(0, 1), Some((2, 150)), "{when}");
+        assert_eq!(in_use(0, 2), Some((2, 69)), "{when}");
+        assert_eq!(in_use(0, 60), Some((1, 75)), "{when}");
+        assert_eq!(in_use(1, 3), Some((1, 75)), "{when}");
+        // The next one makes blocks from the log on the disk.
+        drop(collector);
+        collector = site.open();
     }
 }
 
