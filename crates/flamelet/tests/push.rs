@@ -3,7 +3,7 @@
 #[path = "support/requests.rs"]
 mod requests;
 
-use flamelet::{ErrorKind, History, Profile, Profiler, Push};
+use flamelet::{ErrorKind, History, Profile, Profiler, ProfilerBuilder, Push};
 use flamelet_capture::profile::{Budget, Limits, pprof};
 use flamelet_store::{Query, Reader};
 use requests::{Request, field, read_request};
@@ -109,6 +109,11 @@ fn spin_and_push(duration: Duration) {
     }
 }
 
+/// Returns a builder whose profiler sends everything before it ends, however slow the machine is.
+fn profiler_of_the_night() -> ProfilerBuilder {
+    Profiler::builder().name("night").overhead_budget(None).shutdown_timeout(DEADLINE)
+}
+
 fn history(folder: &std::path::Path) -> History {
     History::new(folder).window(Duration::from_millis(200)).frequency(200)
 }
@@ -146,13 +151,12 @@ fn everything_arrives_whatever_the_receiver_does() {
     ];
     let address = receiver.start(b"");
     let push = Push::pyroscope(&address).tenant("team").label("zone", "b").timeout(Duration::from_secs(2));
-    let profiler = Profiler::builder().name("night").label("region", "north").overhead_budget(None);
+    let profiler = profiler_of_the_night().label("region", "north");
     let profiler = profiler.history(history(folder.path())).push(push).start().expect("started");
-    // And few are left: at its end, a profiler waits some seconds for the receiver, which may not be enough for many.
     spin_until(|| {
         let metrics = profiler.metrics();
         let is_over = receiver.faults.lock().expect("no panic").is_empty();
-        is_over && metrics.pushed >= 15 && metrics.push_lag < Duration::from_secs(2)
+        is_over && metrics.pushed >= 15
     });
     let metrics = profiler.metrics();
     assert!(metrics.push_retries >= 5, "{metrics:?}");
@@ -190,18 +194,13 @@ fn parca_and_otlp_get_the_same_windows() {
     let (parca, otlp) = (Receiver::default(), Receiver::default());
     let parca_address = parca.start(b"\0\0\0\0\0\x80\0\0\0\x0fgrpc-status: 0\r\n");
     let otlp_address = otlp.start(b"");
-    let profiler = Profiler::builder()
-        .name("night")
-        .overhead_budget(None)
+    let profiler = profiler_of_the_night()
         .history(history(folder.path()))
         .push(Push::parca(parca_address).token("secret"))
         .push(Push::otlp(otlp_address))
         .start()
         .expect("started");
-    spin_until(|| {
-        let metrics = profiler.metrics();
-        metrics.pushed >= 10 && metrics.push_lag < Duration::from_secs(2)
-    });
+    spin_until(|| profiler.metrics().pushed >= 10);
     drop(profiler);
     let on_disk = total_on_disk(folder.path());
     let mut total = 0;
@@ -225,7 +224,7 @@ fn two_receivers_at_one_address_get_everything_each() {
     let receiver = Receiver::default();
     let address = receiver.start(b"");
     let push = |tenant: &str| Push::pyroscope(&address).tenant(tenant);
-    let profiler = || Profiler::builder().name("night").overhead_budget(None).history(history(folder.path()));
+    let profiler = || profiler_of_the_night().history(history(folder.path()));
     let twice = profiler().push(push("north")).push(push("north").token("other")).start();
     let error = twice.expect_err("the same receiver");
     assert_eq!(error.kind(), ErrorKind::InvalidOption);
@@ -233,10 +232,7 @@ fn two_receivers_at_one_address_get_everything_each() {
     // The same tenant twice, but with labels that distinguish the series.
     let zoned = push("north").label("zone", "b");
     let profiler = profiler().push(push("north")).push(push("south")).push(zoned).start().expect("started");
-    spin_until(|| {
-        let metrics = profiler.metrics();
-        metrics.pushed >= 15 && metrics.push_lag < Duration::from_secs(2)
-    });
+    spin_until(|| profiler.metrics().pushed >= 15);
     drop(profiler);
     let on_disk = total_on_disk(folder.path());
     let total = |is_theirs: &dyn Fn(&Request) -> bool| {
@@ -256,7 +252,7 @@ fn a_login_page_is_not_a_receiver() {
     let receiver = Receiver::default();
     // A page without a content type, as the answer to each request.
     let address = receiver.start(b"<html>sign in</html>");
-    let profiler = Profiler::builder().name("night").overhead_budget(None).history(history(folder.path()));
+    let profiler = profiler_of_the_night().history(history(folder.path()));
     let profiler = profiler.push(Push::pyroscope(&address)).start().expect("started");
     spin_until(|| profiler.metrics().push_retries >= 2);
     let metrics = profiler.metrics();

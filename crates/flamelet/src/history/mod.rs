@@ -12,7 +12,7 @@ mod others;
 mod recorder;
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use flamelet_store::Options;
 
@@ -28,8 +28,6 @@ pub(crate) const CPU: &str = "cpu";
 pub(crate) const ALLOCS: &str = "allocs";
 /// The shortest and the longest window.
 const WINDOWS: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3600);
-/// How long the end of the profiler waits for the last window to be written.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How a service keeps its past on disk, see [`ProfilerBuilder::history`](crate::ProfilerBuilder::history).
 #[derive(Clone, Debug)]
@@ -112,6 +110,8 @@ impl From<PathBuf> for History {
 #[derive(Debug)]
 pub(crate) struct HistoryThread {
     path: PathBuf,
+    /// How long the end of the profiler waits for the last window to be written.
+    shutdown_timeout: Duration,
     thread: OwnThread,
 }
 
@@ -121,6 +121,7 @@ impl HistoryThread {
         history: History,
         needs: RecorderNeeds,
         cpu: &flamelet_capture::cpu::Options,
+        shutdown_timeout: Duration,
     ) -> Result<Self> {
         history.check()?;
         let mut sampling = cpu.clone();
@@ -132,7 +133,7 @@ impl HistoryThread {
         let recorder = Recorder::new(history, sampling, needs);
         let run = move |cancel: &_| recorder.run(first, cancel);
         let thread = OwnThread::start("flamelet-past", "writes the history", run)?;
-        Ok(Self { path, thread })
+        Ok(Self { path, shutdown_timeout, thread })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -143,6 +144,6 @@ impl HistoryThread {
 impl Drop for HistoryThread {
     fn drop(&mut self) {
         self.thread.cancel();
-        self.thread.wait(Instant::now() + PATIENCE);
+        self.thread.wait_for(self.shutdown_timeout);
     }
 }

@@ -15,7 +15,7 @@ use crate::symbols::Symbols;
 #[derive(Clone, Debug)]
 #[must_use = "nothing happens until `start`"]
 pub struct ProfilerBuilder {
-    settings: Settings,
+    pub(super) settings: Settings,
     #[cfg(feature = "continuous")]
     continuous: Option<Continuous>,
     #[cfg(feature = "history")]
@@ -37,6 +37,8 @@ impl ProfilerBuilder {
             view_memory: 64 << 20,
             limits: Limits::default(),
             lock_rate: std::time::Duration::from_micros(100),
+            #[cfg(feature = "history")]
+            shutdown_timeout: std::time::Duration::from_secs(5),
             blocked_threshold: std::time::Duration::from_millis(10),
             #[cfg(feature = "tracing")]
             blocked_events: false,
@@ -418,7 +420,7 @@ fn start_history(
 ) -> Result<crate::history::HistoryThread> {
     let symbols = settings.symbolize.then(|| symbols.clone());
     let needs = crate::history::RecorderNeeds { labels: settings.labels.clone(), symbols };
-    crate::history::HistoryThread::start(history, needs, &settings.cpu)
+    crate::history::HistoryThread::start(history, needs, &settings.cpu, settings.shutdown_timeout)
 }
 
 fn program_name() -> String {

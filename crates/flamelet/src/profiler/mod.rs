@@ -95,6 +95,9 @@ pub(crate) struct Settings {
     #[cfg(feature = "tracing")]
     #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "nothing is watched there"))]
     pub(crate) blocked_events: bool,
+    /// How long the end of the profiler waits for the history's last window, and then for its receivers.
+    #[cfg(feature = "history")]
+    pub(crate) shutdown_timeout: std::time::Duration,
     #[cfg(feature = "cpu")]
     pub(crate) cpu: flamelet_capture::cpu::Options,
     #[cfg(all(feature = "heap", target_os = "linux"))]

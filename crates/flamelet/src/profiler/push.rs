@@ -77,12 +77,12 @@ pub(super) fn start(
             receiver,
             symbolize: settings.symbolize.then(|| Box::new(symbolize) as _),
         };
-        PushThread::start(push, history.path(), needs)
+        PushThread::start(push, history.path(), needs, settings.shutdown_timeout)
     };
     // Threads that were started before one fails end with the list.
-    let mut receivers = Receivers::default();
+    let mut receivers = Receivers::new(settings.shutdown_timeout);
     for chosen in chosen.into_iter().zip(numbers) {
-        receivers.0.push(start(chosen)?);
+        receivers.add(start(chosen)?);
     }
     Ok(receivers)
 }

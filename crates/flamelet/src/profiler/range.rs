@@ -22,6 +22,14 @@ impl ProfilerBuilder {
         self.history = Some(history.into());
         self
     }
+
+    /// Sets how long the end of the profiler (when its last clone is dropped) may take: so long for the last window to be
+    /// written to the history, and so long again for the receivers of [`push`](ProfilerBuilder::push) to take it; 5
+    /// seconds by default. What is not pushed by then is pushed after a restart.
+    pub fn shutdown_timeout(mut self, timeout: std::time::Duration) -> Self {
+        self.settings.shutdown_timeout = timeout;
+        self
+    }
 }
 
 impl Profiler {

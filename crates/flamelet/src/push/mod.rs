@@ -37,8 +37,6 @@ pub use settings::Push;
 
 /// How often to look for new windows.
 const POLL: Duration = Duration::from_secs(1);
-/// How long the end of the profiler waits for the last window to be sent.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a pusher has done so far.
 #[derive(Debug, Default)]
@@ -59,13 +57,18 @@ pub(crate) struct PushThread {
 
 impl PushThread {
     /// Starts to send what is written to the history in `folder` from now on, or since the last time.
-    pub(crate) fn start(push: Push, folder: &Path, needs: PusherNeeds) -> Result<Self> {
+    pub(crate) fn start(
+        push: Push,
+        folder: &Path,
+        needs: PusherNeeds,
+        shutdown_timeout: Duration,
+    ) -> Result<Self> {
         push.check()?;
         let (counters, client) = (Arc::<PushCounters>::default(), Client::new(&push)?);
         let mut pusher = Pusher::new(push, folder, needs, client, counters.clone());
         // Before the first window is written, so that it is sent. If it fails, the thread tries again.
         let _ = pusher.open(now());
-        let run = move |cancel: &_| run(pusher, cancel);
+        let run = move |cancel: &_| run(pusher, cancel, shutdown_timeout);
         let thread = OwnThread::start("flamelet-push", "pushes profiles", run)?;
         Ok(Self { counters, thread })
     }
@@ -73,24 +76,37 @@ impl PushThread {
 
 /// The threads of all receivers, which end together.
 #[derive(Debug, Default)]
-pub(crate) struct Receivers(pub(crate) Vec<PushThread>);
+pub(crate) struct Receivers {
+    threads: Vec<PushThread>,
+    /// How long the end of the profiler waits for the last window to be sent.
+    shutdown_timeout: Duration,
+}
 
 impl Receivers {
+    pub(crate) fn new(shutdown_timeout: Duration) -> Self {
+        Self { threads: Vec::new(), shutdown_timeout }
+    }
+
+    pub(crate) fn add(&mut self, receiver: PushThread) {
+        self.threads.push(receiver);
+    }
+
     /// Returns what each receiver has got so far.
     pub(crate) fn counters(&self) -> impl Iterator<Item = &PushCounters> {
-        self.0.iter().map(|receiver| &*receiver.counters)
+        self.threads.iter().map(|receiver| &*receiver.counters)
     }
 
     /// Tells all threads to end, waits for all of them together, and returns how many have ended in that time.
-    fn end(&self, patience: Duration) -> usize {
-        self.0.iter().for_each(|receiver| receiver.thread.cancel());
-        let until = Instant::now() + patience;
-        self.0.iter().filter(|receiver| receiver.thread.wait(until)).count()
+    fn end(&self) -> usize {
+        self.threads.iter().for_each(|receiver| receiver.thread.cancel());
+        let start = Instant::now();
+        let left = || self.shutdown_timeout.saturating_sub(start.elapsed());
+        self.threads.iter().filter(|receiver| receiver.thread.wait_for(left())).count()
     }
 }
 
 /// Sends until it is cancelled, and then what is left, if the receiver takes it at once.
-fn run(mut pusher: Pusher<Client>, cancel: &Cancel) {
+fn run(mut pusher: Pusher<Client>, cancel: &Cancel, shutdown_timeout: Duration) {
     loop {
         let wait = match pusher.step(now()) {
             Next::Now => Duration::ZERO,
@@ -101,13 +117,13 @@ fn run(mut pusher: Pusher<Client>, cancel: &Cancel) {
             break;
         }
     }
-    let end = Instant::now() + PATIENCE;
-    while Instant::now() < end && matches!(pusher.step(now()), Next::Now) {}
+    let start = Instant::now();
+    while start.elapsed() < shutdown_timeout && matches!(pusher.step(now()), Next::Now) {}
 }
 
 impl Drop for Receivers {
     fn drop(&mut self) {
-        self.end(PATIENCE);
+        self.end();
     }
 }
 
@@ -130,7 +146,9 @@ mod tests {
             PushThread { counters: Arc::default(), thread }
         };
         let ((to_first, of_first), (to_second, of_second)) = (mpsc::channel(), mpsc::channel());
-        let receivers = Receivers(vec![receiver(to_second, of_first), receiver(to_first, of_second)]);
-        assert_eq!(receivers.end(Duration::from_secs(60)), 2);
+        let mut receivers = Receivers::new(Duration::from_secs(60));
+        receivers.add(receiver(to_second, of_first));
+        receivers.add(receiver(to_first, of_second));
+        assert_eq!(receivers.end(), 2);
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::time::Instant;
+use std::time::Duration;
 
 use flamelet_capture::own_threads::unseen;
 
@@ -44,13 +44,12 @@ impl OwnThread {
         self.cancel.cancel();
     }
 
-    /// Waits for the thread to end, until then at most, and returns whether it has ended. Returns `false` at once in
-    /// the child of a fork.
-    pub(crate) fn wait(&self, until: Instant) -> bool {
-        let left = until.saturating_duration_since(Instant::now());
+    /// Waits for the thread to end, at most `timeout`, and returns whether it has ended. Returns `false` at once in the
+    /// child of a fork.
+    pub(crate) fn wait_for(&self, timeout: Duration) -> bool {
         let end = self.end.lock(|| None);
         // The channel of a thread that has ended is disconnected.
-        end.as_ref().is_some_and(|end| unseen(|| end.recv_timeout(left)) != Err(RecvTimeoutError::Timeout))
+        end.as_ref().is_some_and(|end| unseen(|| end.recv_timeout(timeout)) != Err(RecvTimeoutError::Timeout))
     }
 }
 
@@ -64,17 +63,16 @@ impl fmt::Debug for OwnThread {
 mod tests {
     use super::*;
     use flamelet_test_support::holds_in_child;
-    use std::time::Duration;
 
     #[test]
     fn a_child_does_not_wait_for_the_thread_of_its_parent_even_while_another_does() {
         let thread = OwnThread::start("t", "waits", |cancel| drop(cancel.sleep(Duration::MAX)));
         let thread = thread.expect("a thread");
-        let far = Instant::now() + Duration::from_secs(3600);
+        let far = Duration::from_secs(3600);
         let held = thread.end.lock(|| None);
-        assert!(holds_in_child(|| !thread.wait(far)));
+        assert!(holds_in_child(|| !thread.wait_for(far)));
         drop(held);
         thread.cancel();
-        assert!(thread.wait(far));
+        assert!(thread.wait_for(far));
     }
 }
