@@ -288,7 +288,7 @@ impl Drop for Writer {
 impl Open {
     /// Returns whether a window belongs into this segment: it follows the others, and all together are not too long.
     fn continues(&self, start: i64, end: i64, options: &Options) -> bool {
-        let longest = i64::try_from(options.segment_span.as_nanos()).unwrap_or(i64::MAX);
+        let longest = i64::try_from(options.longest_segment().as_nanos()).unwrap_or(i64::MAX);
         self.span.is_none_or(|(first, last)| {
             // Windows of several kinds overlap; a clock that was set back is further off.
             start >= first && start < last.saturating_add(longest) && end.saturating_sub(first) <= longest

@@ -14,7 +14,8 @@ pub struct Options {
     /// How long windows are kept; seven days by default. The time between two segments counts as at most an eighth
     /// of that, so that a clock that jumps forward does not make everything old at once.
     pub age: Duration,
-    /// The longest time that one segment covers; six hours by default.
+    /// The longest time that one segment covers; six hours by default. It is never more than an eighth of `age`, since
+    /// segments are removed as a whole.
     pub segment_span: Duration,
     /// The size at which the next segment is begun; 4 MiB by default.
     pub segment_bytes: u64,
@@ -32,6 +33,11 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Returns the longest time that one segment covers.
+    pub(crate) fn longest_segment(&self) -> Duration {
+        self.segment_span.min(self.age / 8)
+    }
+
     pub(crate) fn check(&self) -> Result<()> {
         let has_room = self.bytes >= 64 << 10 && self.segment_bytes >= 4 << 10;
         if !has_room || self.age.is_zero() || self.segment_span.is_zero() {
@@ -40,5 +46,17 @@ impl Options {
             ));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_for_an_hour_is_in_segments_of_minutes() {
+        let hour = Options { age: Duration::from_secs(3600), ..Options::default() };
+        assert_eq!(hour.longest_segment(), Duration::from_secs(450));
+        assert_eq!(Options::default().longest_segment(), Duration::from_secs(6 * 3600));
     }
 }

@@ -38,7 +38,7 @@ pub(crate) fn first_kept(segments: &[Kept], others: u64, now: i64, options: &Opt
 }
 
 fn longest_gap(options: &Options) -> Duration {
-    (options.age / 8).max(options.segment_span.saturating_mul(2))
+    (options.age / 8).max(options.longest_segment().saturating_mul(2))
 }
 
 #[cfg(test)]
