@@ -2,10 +2,14 @@
 // What stands out, your heaviest functions and what they consist of, the heaviest labels: each line leads to the view that shows it.
 
 import { h, replaceContent } from "./dom.js";
+import { listName } from "./names.js";
 import { hideTooltip, showTooltip } from "./overlay.js";
 import { exactPattern } from "./state.js";
 import { barCell } from "./table.js";
 import { exactLabel, grouped, shareLabel, timeLabel, valueLabel } from "./units.js";
+
+/** How many letters of a name there is room for. */
+const SUMMARY_NAME = 70;
 
 /** @typedef {import("./app.js").App} App */
 /** @typedef {import("./state.js").State} State */
@@ -88,7 +92,7 @@ function findingPart(app, finding) {
   const shown = shownBy(app.opened, finding);
   const look = () => app.set(shown);
   const place = (/** @type {Place} */ one) =>
-    h("li", {}, h("span.number", { text: percent(one.share) }), h("button.link", { text: one.function, title: one.file === "" ? one.function : `${one.file}:${one.line}`, onclick: () => app.set({ view: "sandwich", pivot: one.function }) }), one.line > 0 && h("span.soft", { text: `${baseName(one.file)}:${one.line}` }));
+    h("li", {}, h("span.number", { text: percent(one.share) }), h("button.link", { text: listName(one.function, SUMMARY_NAME), title: one.file === "" ? one.function : `${one.function}\n${one.file}:${one.line}`, onclick: () => app.set({ view: "sandwich", pivot: one.function }) }), one.line > 0 && h("span.soft", { text: `${baseName(one.file)}:${one.line}` }));
   return h(
     "article.finding",
     {},
@@ -143,7 +147,7 @@ function listPart(app, list, threadKey) {
       {},
       h("td.number", {}, barCell(shareLabel(one.flat, all), Math.abs(one.flat) / most, exactLabel(one.flat, list.unit))),
       h("td.number", { text: valueLabel(one.flat, list.unit) }),
-      h("td.summary-name", {}, h(`span.dot.${one.owner || "none"}`), h("button.link", { text: one.name, title: one.name, onclick: () => app.set(leadsTo(app, list, one, threadKey)) }), partsOf(one)),
+      h("td.summary-name", {}, h(`span.dot.${one.owner || "none"}`), h("button.link", { text: listName(one.name, SUMMARY_NAME), title: one.name, onclick: () => app.set(leadsTo(app, list, one, threadKey)) }), partsOf(one)),
     );
   const without = list.without_yours !== 0 && list.by === "yours" ? h("p.soft", { text: `${shareLabel(list.without_yours, all)} has none of your code on the stack.` }) : null;
   return h("section.summary-list", {}, h("h2", { text: list.title }), h("table", {}, h("tbody", {}, ...list.rows.map(row))), without);
@@ -152,7 +156,8 @@ function listPart(app, list, threadKey) {
 /** What a row consists of. @param {Row} row */
 function partsOf(row) {
   if (row.flat === 0 || row.parts.every((part) => part.name === "own code")) return null;
-  const parts = row.parts.slice(0, 4).map((part) => `${part.name} ${Math.round((100 * part.value) / row.flat)}%`);
+  const share = (/** @type {Part} */ part) => Math.round((100 * part.value) / row.flat);
+  const parts = row.parts.slice(0, 4).flatMap((part) => (share(part) === 0 ? [] : [`${part.name} ${share(part)}%`]));
   return h("div.parts.soft", { text: parts.join(" · ") });
 }
 
@@ -207,6 +212,9 @@ function sizePart(app, size) {
   // Only some profiles have what was held at each moment.
   const hasMoments = types.includes("snapshot_space");
   const held = hasMoments ? "; click to see who held it" : types.includes("peak_space") ? "; click to see who held memory at the peak" : "; click to see who holds memory";
+  // The line has the size a few times a second; the peak is exact.
+  const peak = (app.opened.about?.types ?? []).find((/** @type {{kind: string}} */ type) => type.kind === "peak_space")?.total ?? 0;
+  const between = peak > most ? `; ${valueLabel(peak, size.unit)} at the peak` : "";
   let chosen = size.sizes.indexOf(Math.max(...size.sizes));
   const note = h("p.soft");
   const point = (/** @type {number} */ at) => {
@@ -214,7 +222,7 @@ function sizePart(app, size) {
     dot.setAttribute("cx", String(x(chosen)));
     dot.setAttribute("cy", String(y(chosen)));
     dot.setAttribute("visibility", "visible");
-    note.textContent = `${valueLabel(size.sizes[chosen], size.unit)} at ${timeLabel(size.times[chosen])}${held}`;
+    note.textContent = `${valueLabel(size.sizes[chosen], size.unit)} at ${timeLabel(size.times[chosen])}${between}${held}`;
   };
   const nearest = (/** @type {MouseEvent} */ event) => {
     const place = svg.getBoundingClientRect();

@@ -2,6 +2,7 @@
 // The table of functions.
 
 import { h } from "./dom.js";
+import { listName } from "./names.js";
 import { VirtualTable, barCell } from "./table.js";
 import { relativeChange } from "./view-flame.js";
 import { changeLabel, exactLabel, grouped, isNoise, shareLabel, valueLabel } from "./units.js";
@@ -101,7 +102,7 @@ export function heaviestOfYours(rows) {
 function functionCells(app, rows, row, narrow) {
   const { unit, per_sample: perSample } = app.sampleType();
   const all = app.total() || 1;
-  const name = nameCell(rows.names[rows.name[row]], rows.hues[rows.name[row]]);
+  const name = nameCell(rows.names[rows.name[row]], rows.hues[rows.name[row]], narrow ? NARROW_NAME : WIDE_NAME);
   const [flat, cum] = [rows.flat[row], rows.cum[row]];
   if (narrow && rows.diff && rows.cum_sides) return [changeCell(rows.cum_sides.base[row], rows.cum_sides.new[row], unit, perSample, rows.cum_real?.[row]), name];
   if (narrow) return [barCell(shareLabel(cum, all), cum / all, exactLabel(cum, unit)), name];
@@ -139,9 +140,13 @@ export function changeCell(base, now, unit, perSample, verdict) {
   return h(`div${look}`, { text: changeLabel(change, unit), title: exactLabel(change, unit) + (noise && change !== 0 ? ", within noise" : "") });
 }
 
-/** @param {string} name @param {number} hue */
-export function nameCell(name, hue) {
-  return h("div", { title: name }, h("span.dot", { style: { background: `var(--h${hue < 0 ? 24 : hue})` } }), h("span", { text: name }));
+/** How many letters of a name there is room for in a table, and in a narrow one. */
+const WIDE_NAME = 100;
+const NARROW_NAME = 30;
+
+/** @param {string} name @param {number} hue @param {number} [most] how many letters there is room for */
+export function nameCell(name, hue, most = WIDE_NAME) {
+  return h("div", { title: name }, h("span.dot", { style: { background: `var(--h${hue < 0 ? 24 : hue})` } }), h("span", { text: listName(name, most) }));
 }
 
 /** @param {App} app */

@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 import test from "node:test";
 
 import { LEAST_CONTRAST, Palette, contrast, mixed, rgbOf } from "../src/colour.js";
-import { fittedName, shortName, withoutGenerics } from "../src/names.js";
+import { fittedName, listName, shortName, withoutGenerics } from "../src/names.js";
 import { Picture } from "../src/picture.js";
 import { foldedPicture, invertedPicture, pivotPicture } from "../src/rebuild.js";
 import { FIRST_STATE, dataQuery, exactPattern, formatState, parseState, searchPattern, zoomKeys, zoomPath } from "../src/state.js";
@@ -90,6 +90,14 @@ test("patterns", () => {
   assert.throws(() => searchPattern("("));
   assert.deepEqual(zoomKeys(zoomPath([0, 71, 4294967295])), [0, 71, 4294967295]);
   assert.deepEqual(zoomKeys(""), []);
+});
+
+test("lists show the function of a long C++ name and not only its types", () => {
+  const text = "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >";
+  const name = `bool app::Table<${text}>::find(${text} const&) const`;
+  assert.equal(listName(name, 100), "app::Table::find");
+  assert.equal(listName("app::find(int)", 100), "app::find(int)");
+  assert.equal(listName("<shop::Cart as core::fmt::Debug>::fmt", 20), "shop::Cart::fmt");
 });
 
 test("long Rust names are shortened to what is read first", () => {

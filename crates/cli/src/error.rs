@@ -40,7 +40,8 @@ impl From<io::Error> for Failure {
 
 /// Returns the operating system's error in words.
 pub(crate) fn plain_words(error: &io::Error) -> String {
-    if error.raw_os_error().is_none() {
+    // Other libraries put the number of the system's error into an error of their own.
+    if error.raw_os_error().is_none() && error.kind() != io::ErrorKind::StorageFull {
         return error.to_string();
     }
     let words = match error.kind() {
@@ -112,6 +113,8 @@ mod tests {
                 Err(format!("x.pb: {words}"))
             );
         }
+        let wrapped = io::Error::new(io::ErrorKind::StorageFull, "No space left on device at path \"/x/.y\"");
+        assert_eq!(Failure::from(wrapped).to_string(), "the disk is full");
         let own = io::Error::new(io::ErrorKind::NotFound, "no such folder");
         assert_eq!(Failure::from(own).to_string(), "no such folder");
         assert_eq!(Failure::new("a: Gone (os error 5); try b").to_string(), "a: Gone; try b");

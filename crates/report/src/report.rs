@@ -318,6 +318,11 @@ pub fn sample_index(profile: &Profile, wanted: &str) -> Result<usize> {
 }
 
 /// Returns the sum of all absolute values; of the base alone if the profile is a diff.
+/// Adds up values of a file, which may be as large as they like.
+pub(crate) fn sum(values: impl Iterator<Item = i64>) -> i64 {
+    values.fold(0, i64::saturating_add)
+}
+
 fn total(profile: &Profile, value_index: usize, divisor: Option<usize>) -> i64 {
     let is_base = base_label_sets(profile);
     let (mut all, mut base) = ((0i64, 0i64), (0i64, 0i64));

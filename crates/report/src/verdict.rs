@@ -228,7 +228,11 @@ fn unseen(profile: &Profile, quality: &Quality) -> Option<Fault> {
     }
     let threads = thread_count(profile) as f64;
     // A thread that ends misses one sample at most.
-    let why = if threads > 0.0 && threads < missing / 2.0 {
+    let is_user_side = profile.comments().any(|comment| comment.starts_with("user side only"));
+    let why = if is_user_side {
+        "most of it was spent inside the kernel, which this recording may not see; \
+         `sudo sysctl kernel.perf_event_paranoid=1` allows it"
+    } else if threads > 0.0 && threads < missing / 2.0 {
         "the clock starts a little late whenever a thread wakes up, which happens often here, so work right after a \
          wake-up is undercounted; other shares are right"
     } else {
@@ -511,6 +515,13 @@ mod tests {
         let (_, why) = verdict(&builder.finish_with(None, Some(quality)));
         assert!(
             why.starts_with("30.0 % of the CPU time has no sample: the clock starts a little late"),
+            "{why}"
+        );
+        let mut user_side = profile("perf cpu-clock", &stacks, slow);
+        user_side.add_comment("user side only: time inside the kernel is not seen (…)");
+        let (_, why) = verdict(&user_side);
+        assert!(
+            why.starts_with("30.0 % of the CPU time has no sample: most of it was spent inside the kernel"),
             "{why}"
         );
         // Threads that ended before their first sample have none, but the timeline knows them.

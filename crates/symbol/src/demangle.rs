@@ -72,10 +72,14 @@ fn cpp(symbol: &str) -> Option<String> {
     if !symbol.starts_with("_Z") && !symbol.starts_with("__Z") && !symbol.starts_with("_GLOBAL_") {
         return None;
     }
-    let parsed = cpp_demangle::Symbol::new(symbol).ok()?;
-    let mut name = ShortString::default();
-    parsed.structured_demangle(&mut name, &cpp_demangle::DemangleOptions::new()).ok()?;
-    Some(name.0)
+    let whole = || {
+        let parsed = cpp_demangle::Symbol::new(symbol).ok()?;
+        let mut name = ShortString::default();
+        parsed.structured_demangle(&mut name, &cpp_demangle::DemangleOptions::new()).ok()?;
+        Some(name.0)
+    };
+    // Arguments may be what it does not understand.
+    whole().or_else(|| cpp_name(symbol))
 }
 
 /// Quickly rules out C names, which are the most common.
@@ -116,6 +120,12 @@ mod tests {
                 "std::vector<int, std::allocator<int> >::push_back(int const&)",
             ),
             ("_ZN3foo17h05af221e174051e9E.llvm.123456", "foo"),
+            #[cfg(feature = "cpp")] // An expression in the type of the result.
+            (
+                "_ZSteqIcEN9__gnu_cxx11__enable_ifIXsrSt9__is_charIT_E7__valueEbE6__typeERKNSt7__cxx1112basic_stringI\
+                 S3_St11char_traitsIS3_ESaIS3_EEESE_",
+                "std::operator==",
+            ),
             ("memcpy", "memcpy"),
             ("_start", "_start"),
             ("_Zgarbage", "_Zgarbage"),

@@ -34,14 +34,43 @@ fn ours(text: &str) -> Option<String> {
         paragraphs.retain(|paragraph| !paragraph.starts_with("  tip: "));
         paragraphs.insert(1, "  tip: this command has no JSON form; use top --json or traces --json".into());
     }
+    if let Some(tip) = command_after_dashes(&paragraphs) {
+        paragraphs.insert(1, tip);
+    }
     let text = paragraphs.join("\n\n");
     let text = NUMBERS.iter().fold(text, |text, (theirs, ours)| text.replace(theirs, ours));
     Some(format!("flamelet: {text}"))
 }
 
+/// Returns how to name a command to a verb that takes one after `--`, if the dashes were forgotten.
+fn command_after_dashes(paragraphs: &[String]) -> Option<String> {
+    let word = paragraphs.first()?.strip_prefix("unexpected argument '")?.strip_suffix("' found")?;
+    let usage = paragraphs.iter().find_map(|paragraph| paragraph.trim().strip_prefix("Usage: "))?;
+    let line = usage.lines().next()?.replace(" [OPTIONS]", "");
+    let verb = line.split(" [-- <CMD>").next()?;
+    let is_command = !word.starts_with('-') && usage.contains("[-- <CMD>");
+    is_command.then(|| format!("  tip: put the command after --: {verb} -- {word} …"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::ours;
+
+    #[test]
+    fn a_command_without_its_dashes_gets_them() {
+        let theirs = "error: unexpected argument './service' found\n\nUsage: flamelet record [OPTIONS] [-- <CMD>...]\n\n\
+                      For more information, try '--help'.\n";
+        let text = ours(theirs).expect("an error");
+        assert!(
+            text.contains("\n\n  tip: put the command after --: flamelet record -- ./service …\n\n"),
+            "{text}"
+        );
+        let option = ours(&theirs.replace("./service", "--fast")).expect("an error");
+        assert!(!option.contains("tip"), "{option}");
+        let another =
+            ours("error: unexpected argument 'x' found\n\nUsage: flamelet doctor\n").expect("an error");
+        assert!(!another.contains("tip"), "{another}");
+    }
 
     #[test]
     fn errors_begin_as_ours_do_and_speak_of_numbers_plainly() {

@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 
 use super::Grouping;
 use super::activity::{ALLOCATING, activity_of, path_of};
-use crate::names::{crate_name, is_profiled_allocator, module_of_file};
+use crate::names::{crate_name, is_profiled_allocator, module_of_file, without_arguments};
 use crate::stacks::FrameTable;
 
 /// A group of frames by its row in [`Frames::groups`].
@@ -111,7 +111,9 @@ impl GroupsBuilder<'_> {
                 (name, symbol, file, line.line, self.owners.of_function(id))
             }
         };
-        let module = (self.grouping == Grouping::Module).then(|| self.module(name, symbol, file)).flatten();
+        // A system's library is a module: the headers of C++ have functions of the same namespaces.
+        let has_modules = self.grouping == Grouping::Module && !matches!(owner, Owner::System(_));
+        let module = has_modules.then(|| self.module(name, symbol, file)).flatten();
         let group = module.unwrap_or_else(|| group_name(self.grouping, name, file, number, binary, owner));
         let is_allocator = is_profiled_allocator(&path_of(name, file));
         let is_yours = owner.is_yours() && !is_allocator;
@@ -135,6 +137,8 @@ impl GroupsBuilder<'_> {
         }
         let Some(module) = module_of_file(file) else {
             let path = path_of(name, file);
+            // C++ names have types around the path: `void app::sort(std::vector<int>)`.
+            let path = without_arguments(&path);
             let path = path.split('<').next().unwrap_or_default().trim_end_matches("::");
             return path.rsplit_once("::").map(|(module, _)| module.to_owned());
         };

@@ -153,6 +153,27 @@ fn modules_lines_and_threads() {
 }
 
 #[test]
+fn modules_of_cpp_are_namespaces() {
+    let names = [
+        ("void app::sort(std::vector<int, std::allocator<int> >)", "app"),
+        ("app::text::Reader::next(char const*, app::text::Kind)", "app::text::Reader"),
+        ("bool app::text::operator==<char>(app::text::View const&)", "app::text"),
+    ];
+    for (name, module) in names {
+        let mut builder = ProfileBuilder::new(&[("cpu", "nanoseconds")]);
+        let function = builder.named_function(name, "/home/me/app/main.cc");
+        let frame = builder.frame(function, 1);
+        let stack = builder.stack(&[frame]);
+        builder.sample(stack, Default::default(), &[10]);
+        let report =
+            Report::new(builder.finish(), &ReportOptions::default(), ReportKind::Top).expect("a report");
+        let owners = Owners::of(&report.profile, |_, _| false);
+        let rows = by(&report, Grouping::Module, &owners).rows;
+        assert_eq!(rows[0].name, module, "{name}");
+    }
+}
+
+#[test]
 fn crates_and_modules_of_other_languages() {
     let go = |name: &'static str, file: &'static str| [(name, file)];
     let (sort, serve) =

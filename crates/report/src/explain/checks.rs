@@ -7,6 +7,7 @@ use super::facts::Facts;
 use super::places::{CodePlace, Matches};
 use super::scan::OTHER_CALLS;
 use crate::by::add;
+use crate::report::sum;
 use crate::verdict::GUESSES;
 
 /// What a check found.
@@ -17,39 +18,123 @@ pub(super) struct Detected {
     pub(super) base: Option<i64>,
     /// Details to add to the rule's title.
     pub(super) detail: String,
+    /// Why this finding matters, and what helps here, if that is not what the rule says.
+    pub(super) why: Option<String>,
+    pub(super) helps: Option<String>,
     pub(super) places: FxHashMap<CodePlace, i64>,
 }
 
+/// One thing that makes a profile poor.
+struct Doubt {
+    what: String,
+    why: &'static str,
+    helps: String,
+}
+
 pub(super) fn poor_profile(facts: &Facts<'_>) -> Option<Detected> {
-    let mut reasons = Vec::new();
-    match facts.observations {
-        0 => reasons.push("it is empty".to_owned()),
-        1 => reasons.push("it has 1 sample".to_owned()),
-        few if (few as f64) < GUESSES => reasons.push(format!("it has {few} samples")),
-        _ => {}
+    let mut doubts: Vec<Doubt> = [few_samples(facts), few_names(facts)].into_iter().flatten().collect();
+    if doubts.is_empty() {
+        doubts.extend(none_is_yours(facts));
     }
-    match facts.share(facts.unnamed) {
-        share if share > 0.99 => reasons.push("none of its functions has a name".to_owned()),
-        share if share > 0.3 => {
-            reasons.push(format!("{:.0} % of it is in functions without names", share * 100.0));
+    doubts.extend(lost_samples(facts));
+    doubts.extend(cut_stacks(facts));
+    let list = |text: &dyn Fn(&Doubt) -> String| {
+        let mut texts: Vec<String> = Vec::new();
+        for text in doubts.iter().map(text) {
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
         }
-        _ => {}
+        texts.join("; ")
+    };
+    (!doubts.is_empty()).then(|| Detected {
+        detail: list(&|doubt| doubt.what.clone()),
+        why: Some(list(&|doubt| doubt.why.to_owned())),
+        helps: Some(list(&|doubt| doubt.helps.clone())),
+        ..Detected::default()
+    })
+}
+
+fn few_samples(facts: &Facts<'_>) -> Option<Doubt> {
+    let what = match facts.observations {
+        0 => "it is empty".to_owned(),
+        1 => "it has 1 sample".to_owned(),
+        few if (few as f64) < GUESSES => format!("it has {few} samples"),
+        _ => return None,
+    };
+    let why = "with few samples, percentages are mostly chance";
+    Some(Doubt { what, why, helps: "profile for longer, under load".to_owned() })
+}
+
+fn few_names(facts: &Facts<'_>) -> Option<Doubt> {
+    let what = match facts.share(facts.unnamed) {
+        share if share > 0.99 => "none of its functions has a name".to_owned(),
+        share if share > 0.3 => format!("{:.0} % of it is in functions without names", share * 100.0),
+        _ => return None,
+    };
+    let helps = remedy_of_recorder(facts, "functions").unwrap_or_else(|| match facts.is_rust {
+        true => "symbols: `debug = \"limited\"` in the release profile, and no `strip`".to_owned(),
+        false => "symbols: the debug package of an installed program, `-g` for one that you build, the switch with \
+                  which a runtime names its code"
+            .to_owned(),
+    });
+    Some(Doubt { what, why: "functions without names cannot be told apart", helps })
+}
+
+/// Returns what the recorder noted about getting the rest of the `kind` that is missing, which is more precise than a guess:
+/// `93 % of the samples have Java functions without names: start java with …`.
+fn remedy_of_recorder(facts: &Facts<'_>, kind: &str) -> Option<String> {
+    facts.report.profile.comments().find_map(|comment| {
+        let (share, rest) = comment.split_once(" % of the ")?;
+        let (what, remedy) = rest.split_once(": ")?;
+        let is_note = share.bytes().all(|byte| byte.is_ascii_digit()) && what.contains(kind);
+        is_note.then(|| remedy.to_owned())
+    })
+}
+
+fn none_is_yours(facts: &Facts<'_>) -> Option<Doubt> {
+    if facts.with_yours != 0 {
+        return None;
     }
-    if facts.observations > 0 && facts.with_yours == 0 && reasons.is_empty() {
-        reasons.push("none of it is known to be your code; say which is with --mine".to_owned());
-    }
-    if let Some(quality) = &facts.report.profile.quality {
-        let all = quality.samples.saturating_add(quality.lost).max(1);
-        let lost = quality.lost as f64 / all as f64;
-        if lost > 0.1 {
-            reasons.push(format!("{:.0} % of the samples were lost", lost * 100.0));
-        }
-        let cut = quality.truncated as f64 / quality.samples.max(1) as f64;
-        if cut > 0.2 {
-            reasons.push(format!("{:.0} % of the stacks are cut off", cut * 100.0));
-        }
-    }
-    (!reasons.is_empty()).then(|| Detected { detail: reasons.join("; "), ..Detected::default() })
+    Some(match &facts.interpreter {
+        Some(name) => Doubt {
+            what: format!(
+                "it shows {name} itself, and none of the functions of the program that {name} runs"
+            ),
+            why: "costs of the interpreter do not say which of your functions cause them",
+            helps: remedy_of_recorder(facts, "functions").unwrap_or_else(|| {
+                "a profiler of that language, whose file flamelet can open (`flamelet convert --help`)"
+                    .to_owned()
+            }),
+        },
+        None => Doubt {
+            what: "none of it is known to be your code".to_owned(),
+            why: "costs are charged to your functions, and it is not known which those are",
+            helps: "`--mine REGEX`, with a part of the names or files of your functions".to_owned(),
+        },
+    })
+}
+
+fn lost_samples(facts: &Facts<'_>) -> Option<Doubt> {
+    let quality = facts.report.profile.quality.as_ref()?;
+    let all = quality.samples.saturating_add(quality.lost).max(1);
+    let lost = quality.lost as f64 / all as f64;
+    (lost > 0.1).then(|| Doubt {
+        what: format!("{:.0} % of the samples were lost", lost * 100.0),
+        why: "what ran while samples were lost is missing",
+        helps: "a lower rate".to_owned(),
+    })
+}
+
+fn cut_stacks(facts: &Facts<'_>) -> Option<Doubt> {
+    let quality = facts.report.profile.quality.as_ref()?;
+    let cut = quality.truncated as f64 / quality.samples.max(1) as f64;
+    (cut > 0.2).then(|| Doubt {
+        what: format!("{:.0} % of the stacks are cut off", cut * 100.0),
+        why: "callers above the cut are missing",
+        helps: remedy_of_recorder(facts, "stacks")
+            .unwrap_or_else(|| "see `flamelet info`, which says what cut them".to_owned()),
+    })
 }
 
 /// The comment of a profile whose program checks its arithmetic for overflow, which only its binary shows.
@@ -71,6 +156,7 @@ pub(super) fn steady_growth(facts: &Facts<'_>) -> Option<Detected> {
         base: Some(facts.memory.grown_bytes),
         detail: bytes(*value),
         places: places.clone(),
+        ..Detected::default()
     })
 }
 
@@ -95,6 +181,7 @@ fn part(found: &Matches, base: i64, detail: impl FnOnce(i64, i64) -> String) -> 
         base: Some(base),
         detail: detail(*value, base),
         places: places.clone(),
+        ..Detected::default()
     })
 }
 
@@ -119,7 +206,7 @@ fn bytes(value: i64) -> String {
 
 /// Reports all system calls, and names the most expensive ones.
 pub(super) fn system_calls(facts: &Facts<'_>) -> Option<Detected> {
-    let all: i64 = facts.calls.values().map(|calls| calls.value).sum();
+    let all = sum(facts.calls.values().map(|calls| calls.value));
     let mut calls: Vec<_> = facts.calls.iter().collect();
     calls.sort_by(|a, b| b.1.value.cmp(&a.1.value).then_with(|| a.0.cmp(b.0)));
     let shares = calls.iter().map(|(name, calls)| (name, facts.share(calls.value) * 100.0));
@@ -177,6 +264,7 @@ fn waited(facts: &Facts<'_>, Matches { value, places }: &Matches) -> Option<Dete
         base: Some(*value),
         detail: unit::label(*value, "nanoseconds"),
         places: places.clone(),
+        ..Detected::default()
     })
 }
 
@@ -220,13 +308,17 @@ pub(super) fn blocked_executor(facts: &Facts<'_>) -> Option<Detected> {
 }
 
 /// Reports a pool of threads of which one does most of the work. Threads of a pool belong to the same process and have the
-/// same name, but for a number.
+/// same name, but for a number. A process' main thread is none of them: threads without a name of their own are called
+/// like it.
 pub(super) fn worker_imbalance(facts: &Facts<'_>) -> Option<Detected> {
     let profile = &facts.report.profile;
     let timeline = profile.timeline.as_ref()?;
     let mut pools: FxHashMap<(u64, &str), FxHashMap<u32, i64>> = FxHashMap::default();
     for event in &timeline.events {
         let thread = timeline.threads.get(event.thread.index())?;
+        if thread.pid != 0 && thread.pid == thread.tid {
+            continue;
+        }
         let name = profile.string(thread.name).trim_end_matches(|letter: char| letter.is_ascii_digit());
         let workers = pools.entry((thread.pid, name)).or_default();
         add(workers.entry(event.thread.index() as u32).or_default(), event.value);
@@ -244,18 +336,13 @@ pub(super) fn worker_imbalance(facts: &Facts<'_>) -> Option<Detected> {
     })
 }
 
-/// Adds up values of a file, which may be anything.
-fn sum(values: impl Iterator<Item = i64>) -> i64 {
-    values.fold(0, i64::saturating_add)
-}
-
 /// Reports a function of yours with much of the time, nearly all of it in at most three of its lines.
 pub(super) fn few_lines(facts: &Facts<'_>) -> Option<Detected> {
     let mut functions: FxHashMap<_, Vec<_>> = FxHashMap::default();
     for (place, &value) in facts.places.iter().filter(|(place, _)| place.line > 0) {
         functions.entry(place.function).or_default().push((*place, value));
     }
-    let total = |lines: &Vec<(_, i64)>| lines.iter().map(|(_, value)| value).sum::<i64>();
+    let total = |lines: &[(_, i64)]| sum(lines.iter().map(|(_, value)| *value));
     let (_, mut lines) =
         functions.into_iter().max_by_key(|(function, lines)| (total(lines), std::cmp::Reverse(*function)))?;
     let all = total(&lines);
@@ -285,7 +372,7 @@ pub(super) fn few_owners(facts: &Facts<'_>) -> Option<Detected> {
     let mut functions: Vec<_> = functions.into_iter().collect();
     functions.sort_by_key(|(place, value)| (std::cmp::Reverse(*value), *place));
     functions.truncate(3);
-    let value = functions.iter().map(|(_, value)| value).sum();
+    let value = sum(functions.iter().map(|(_, value)| *value));
     (facts.share(value) >= 0.8).then(|| Detected {
         value,
         places: functions.into_iter().collect(),

@@ -1,7 +1,7 @@
 //! Everything that rules look at, computed once.
 
-use flamelet_profile::Profile;
-use flamelet_symbol::owner::Owners;
+use flamelet_profile::{MappingId, Profile};
+use flamelet_symbol::owner::{Owner, Owners};
 use rustc_hash::FxHashMap;
 
 use super::about::{Subject, about};
@@ -10,6 +10,7 @@ use super::places::{CodePlace, Matches};
 use super::scan::{StackFindings, StackPattern, scan, system_call};
 use super::waits::WaitFacts;
 use crate::by::{add, totals_by_process_and_thread};
+use crate::names::crate_name;
 use crate::observations::effective_observations;
 use crate::report::Report;
 
@@ -19,6 +20,10 @@ pub(super) struct Facts<'a> {
     /// How many observations the profile consists of.
     pub(super) observations: u64,
     pub(super) about: Subject,
+    /// The program is in Rust, as far as names and paths say.
+    pub(super) is_rust: bool,
+    /// The interpreter that runs the program.
+    pub(super) interpreter: Option<String>,
     /// What the rules that look for functions found, by the index of the rule.
     pub(super) matches: Vec<Matches>,
     /// The total by process and thread.
@@ -44,6 +49,8 @@ impl<'a> Facts<'a> {
             report,
             observations: observations(report),
             about: about(report),
+            is_rust: is_rust(profile),
+            interpreter: interpreter(profile, owners),
             matches: vec![Matches::default(); wanted.len()],
             threads: totals_by_process_and_thread(profile, |sample| report.value(sample)),
             places: FxHashMap::default(),
@@ -83,6 +90,24 @@ impl<'a> Facts<'a> {
             add(&mut self.unnamed, value);
         }
     }
+}
+
+/// Returns whether a profile has functions that are in Rust.
+pub(super) fn is_rust(profile: &Profile) -> bool {
+    profile.functions().iter().any(|function| {
+        profile.string(function.filename).ends_with(".rs")
+            || crate_name(profile.string(function.name))
+                .is_some_and(|krate| ["core", "alloc"].contains(&krate))
+    })
+}
+
+/// Returns the name of the interpreter whose code the profile has: of binaries, only that is a dependency.
+fn interpreter(profile: &Profile, owners: &Owners) -> Option<String> {
+    let mappings = (0..profile.mappings().len()).map(MappingId::from_index);
+    mappings.into_iter().find_map(|id| match owners.of_mapping(Some(id)) {
+        Owner::Dependency(package) => Some(package.name.clone()),
+        _ => None,
+    })
 }
 
 /// Returns how many allocations a profile counts, if it does.

@@ -14,12 +14,16 @@ mod scan;
 mod shown;
 mod waits;
 
+use std::borrow::Cow;
+use std::cmp::Reverse;
+
 use flamelet_profile::Profile;
 use flamelet_profile::observations::share_interval;
 use flamelet_symbol::owner::Owners;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
+use crate::by::add;
 use crate::info::comment_lines;
 use crate::report::Report;
 use about::Subject;
@@ -39,6 +43,9 @@ pub use shown::{Closer, command_line};
 /// The most findings that are reported.
 const MOST: usize = 10;
 
+/// A smaller share of a finding is shown as 0.0 %.
+const SMALLEST_SHOWN: f64 = 0.0005;
+
 /// The answer. Its JSON form is stable.
 #[derive(Clone, Debug, Serialize)]
 pub struct Explanation {
@@ -54,6 +61,10 @@ pub struct Explanation {
     pub quality: Vec<String>,
     /// What stands out, largest first; warnings about the profile itself come before everything else.
     pub findings: Vec<Finding>,
+    /// The heaviest of your functions, with the code that it calls.
+    pub heaviest: Option<FoundPlace>,
+    /// The arguments of the command that shows your functions.
+    pub dig: String,
 }
 
 /// One thing that stands out.
@@ -72,9 +83,9 @@ pub struct Finding {
     /// The places in your code that cause it, largest first.
     pub places: Vec<FoundPlace>,
     /// Why it matters.
-    pub why: &'static str,
+    pub why: Cow<'static, str>,
     /// What usually helps.
-    pub helps: &'static str,
+    pub helps: Cow<'static, str>,
     /// The arguments of the command that shows more; without options and files of the caller, unless
     /// [`Explanation::complete_commands`] added them.
     pub dig: String,
@@ -88,6 +99,7 @@ impl Explanation {
         for finding in &mut self.findings {
             finding.dig = command_line(&command(&finding.closer));
         }
+        self.dig = command_line(&command(&yours()));
     }
 }
 
@@ -121,7 +133,23 @@ pub fn explain(report: &Report, owners: &Owners) -> Explanation {
         observations: facts.observations,
         quality: comment_lines(&report.profile),
         findings,
+        heaviest: heaviest(&facts),
+        dig: command_line(&yours().words()),
     }
+}
+
+/// The view of your functions.
+fn yours() -> Closer {
+    Closer::Yours { focus: String::new(), sample_type: "" }
+}
+
+fn heaviest(facts: &Facts<'_>) -> Option<FoundPlace> {
+    let mut functions: FxHashMap<CodePlace, i64> = FxHashMap::default();
+    for (&place, &value) in &facts.places {
+        add(functions.entry(CodePlace { line: 0, ..place }).or_default(), value);
+    }
+    let (place, &value) = functions.iter().max_by_key(|(place, value)| (**value, Reverse(**place)))?;
+    (value > 0).then(|| found(&facts.report.profile, place, facts.share(value)))
 }
 
 fn finding(facts: &Facts<'_>, row: usize, rule: &Rule) -> Option<Finding> {
@@ -145,7 +173,8 @@ fn finding(facts: &Facts<'_>, row: usize, rule: &Rule) -> Option<Finding> {
         "" => rule.title.to_owned(),
         detail => format!("{}: {detail}", rule.title),
     };
-    let places = places(facts, &result.places, base);
+    let mut places = places(facts, &result.places, base);
+    places.retain(|place| place.share >= SMALLEST_SHOWN);
     let closer = rule.shown.closer(facts, &places);
     Some(Finding {
         rule: rule.id,
@@ -158,8 +187,8 @@ fn finding(facts: &Facts<'_>, row: usize, rule: &Rule) -> Option<Finding> {
             false => "low",
         },
         places,
-        why: rule.why,
-        helps: rule.helps,
+        why: result.why.map_or(rule.why.into(), Cow::Owned),
+        helps: result.helps.map_or(rule.helps.of(facts.is_rust).into(), Cow::Owned),
         dig: command_line(&closer.words()),
         closer,
     })
@@ -171,7 +200,7 @@ fn share_of(value: i64, base: i64) -> f64 {
 
 fn places(facts: &Facts<'_>, places: &FxHashMap<CodePlace, i64>, base: i64) -> Vec<FoundPlace> {
     let mut places: Vec<(&CodePlace, &i64)> = places.iter().collect();
-    places.sort_by_key(|(place, value)| (std::cmp::Reverse(**value), **place));
+    places.sort_by_key(|(place, value)| (Reverse(**value), **place));
     places
         .into_iter()
         .take(3)

@@ -3,6 +3,7 @@
 use flamelet_profile::{Result, unit};
 use flamelet_symbol::owner::Owners;
 
+use super::facts::is_rust;
 use super::rules::RULES;
 use super::{Closer, Explanation, Finding, FoundPlace, MOST, command_line, explain, share_of};
 use crate::heap::{Growth, GrowthRow, growth_between};
@@ -14,7 +15,7 @@ use crate::report::Report;
 pub fn explain_moments(moments: &[Report], last: &Report, owners: &Owners) -> Result<Explanation> {
     let growth = growth_between(moments)?;
     let mut explanation = explain(last, owners);
-    if let Some(finding) = leak(&growth, moments.len(), last.total) {
+    if let Some(finding) = leak(&growth, moments.len(), last.total, is_rust(&last.profile)) {
         let warnings = explanation.findings.iter().filter(|finding| finding.rule == RULES[0].id).count();
         explanation.findings.insert(warnings, finding);
         explanation.findings.truncate(MOST);
@@ -23,7 +24,7 @@ pub fn explain_moments(moments: &[Report], last: &Report, owners: &Owners) -> Re
 }
 
 /// Returns a finding about what grew by more than noise, and steadily where there are enough moments to say so.
-fn leak(growth: &Growth, moments: usize, total: i64) -> Option<Finding> {
+fn leak(growth: &Growth, moments: usize, total: i64, is_rust: bool) -> Option<Finding> {
     let rule = RULES.iter().find(|rule| rule.id == "leak")?;
     let suspects: Vec<&GrowthRow> = growth.rows.iter().filter(|row| row.suspect).collect();
     let grown: i64 = suspects.iter().map(|row| row.bytes).sum();
@@ -51,8 +52,8 @@ fn leak(growth: &Growth, moments: usize, total: i64) -> Option<Finding> {
         range: (share, share),
         confidence: if is_steady { "high" } else { "low" },
         places: suspects.iter().take(3).map(place).collect(),
-        why: rule.why,
-        helps: rule.helps,
+        why: rule.why.into(),
+        helps: rule.helps.of(is_rust).into(),
         dig: command_line(&closer.words()),
         closer,
     })

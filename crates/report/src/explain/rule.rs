@@ -16,9 +16,31 @@ pub(super) struct Rule {
     /// The share of the total below which the rule reports nothing.
     pub(super) least: f64,
     pub(super) why: &'static str,
-    pub(super) helps: &'static str,
+    pub(super) helps: Advice,
     /// What shows more of it.
     pub(super) shown: ShownBy,
+}
+
+/// What usually helps.
+pub(super) struct Advice {
+    rust: &'static str,
+    elsewhere: &'static str,
+}
+
+/// Advice that holds in every language.
+pub(super) const fn same(text: &'static str) -> Advice {
+    Advice { rust: text, elsewhere: text }
+}
+
+/// Advice for programs in Rust, and for others.
+pub(super) const fn by_language(rust: &'static str, elsewhere: &'static str) -> Advice {
+    Advice { rust, elsewhere }
+}
+
+impl Advice {
+    pub(super) fn of(&self, is_rust: bool) -> &'static str {
+        if is_rust { self.rust } else { self.elsewhere }
+    }
 }
 
 /// How a rule searches.

@@ -7,7 +7,7 @@
 use super::about::Subject;
 use super::checks;
 use super::functions::functions;
-use super::rule::{Look, Rule};
+use super::rule::{Look, Rule, by_language, same};
 use super::shown::ShownBy;
 use crate::by::{
     ALLOCATORS, COMPRESSION, CRYPTOGRAPHY, JSON, LOGGING, PATTERN_COMPILERS, SERIALIZATION, SPAN_WRAPPERS,
@@ -21,8 +21,9 @@ pub(super) const RULES: &[Rule] = &[
         title: "the profile is too poor for conclusions",
         look: Look::Check(checks::poor_profile),
         least: 0.0,
-        why: "with few samples, percentages are mostly chance; missing names and truncated stacks hide the callers",
-        helps: "profile for longer, under load, with symbols (`debug = \"limited\"` in the release profile; the debug package of an installed program)",
+        // What is wrong with it says why, and what helps.
+        why: "its shares may mislead",
+        helps: same("profile for longer, under load"),
         shown: ShownBy::Quality,
     },
     Rule {
@@ -57,7 +58,9 @@ pub(super) const RULES: &[Rule] = &[
         )),
         least: 0.15,
         why: "functions that the optimizer always inlines were called; a release build spends its time elsewhere",
-        helps: "profile a release build (`cargo build --release`), with `debug = \"limited\"` for lines",
+        helps: same(
+            "profile a release build (`cargo build --release`), with `debug = \"limited\"` for lines",
+        ),
         shown: ShownBy::Yours,
     },
     Rule {
@@ -67,7 +70,9 @@ pub(super) const RULES: &[Rule] = &[
         look: Look::Anywhere(functions(&["core::ub_checks::"], &["precondition_check"])),
         least: 0.03,
         why: "checks that are meant for development run in every iteration",
-        helps: "build with `debug-assertions = false` and `overflow-checks = false`, the defaults of release builds",
+        helps: same(
+            "build with `debug-assertions = false` and `overflow-checks = false`, the defaults of release builds",
+        ),
         shown: ShownBy::Stacks("precondition_check|ub_checks"),
     },
     Rule {
@@ -77,7 +82,9 @@ pub(super) const RULES: &[Rule] = &[
         look: Look::Check(checks::overflow_checks),
         least: 0.0,
         why: "a branch follows every addition, subtraction and multiplication of integers, and hot loops are not vectorized",
-        helps: "build with `overflow-checks = false`, the default of release builds, or use `wrapping_add` and its siblings in hot loops",
+        helps: same(
+            "build with `overflow-checks = false`, the default of release builds, or use `wrapping_add` and its siblings in hot loops",
+        ),
         shown: ShownBy::Yours,
     },
     Rule {
@@ -90,8 +97,10 @@ pub(super) const RULES: &[Rule] = &[
         )),
         least: 0.03,
         why: "std's maps hash with SipHash, which resists crafted keys but is slow for short ones",
-        helps: "use a faster hasher (rustc-hash, foldhash, ahash) as the map's third parameter if the keys are not from untrusted input",
-        shown: ShownBy::Stacks("hash::sip|DefaultHasher"),
+        helps: same(
+            "use a faster hasher (rustc-hash, foldhash, ahash) as the map's third parameter if the keys are not from untrusted input",
+        ),
+        shown: ShownBy::Stacks("hash::(sip|random)|DefaultHasher"),
     },
     Rule {
         id: "allocation",
@@ -99,22 +108,39 @@ pub(super) const RULES: &[Rule] = &[
         title: "allocating and freeing memory",
         look: Look::Anywhere(functions(ALLOCATORS, &[])),
         least: 0.10,
-        why: "every allocation and free costs tens of nanoseconds, more if another thread frees the memory",
-        helps: "reuse buffers between iterations, use `Vec::with_capacity`, borrow instead of cloning, try a faster allocator (jemalloc, mimalloc)",
-        shown: ShownBy::Stacks(r"malloc|calloc|realloc|free\b|__rust_(de)?alloc|^<?alloc::alloc::"),
+        why: "every allocation costs tens of nanoseconds, and freeing or collecting the memory as much again",
+        helps: by_language(
+            "reuse buffers between iterations, use `Vec::with_capacity`, borrow instead of cloning, try a faster allocator (jemalloc, mimalloc)",
+            "reuse buffers and objects between iterations, reserve the size that is needed, pass references instead of copies; in C and C++, try a faster allocator (jemalloc, mimalloc)",
+        ),
+        shown: ShownBy::Stacks(
+            r"malloc|calloc|realloc|free\b|__r(ust|dl)_(de)?alloc|^<?(alloc::|std::)alloc::|_int_free|unlink_chunk|systrim|aligned_alloc|memalign|operator (new|delete)|_rjem_|\bje_|\b_?mi_|jemalloc|runtime\.(newobject|growslice)",
+        ),
     },
     Rule {
         id: "growing",
         about: Subject::Any,
         title: "vectors and strings that grow step by step",
         look: Look::Anywhere(functions(
-            &["alloc::raw_vec::finish_grow"],
-            &["::grow_one", "::grow_amortized", "do_reserve_and_handle", "alloc::raw_vec::finish_grow"],
+            &["alloc::raw_vec::finish_grow", "runtime.growslice"],
+            &[
+                "::grow_one",
+                "::grow_amortized",
+                "do_reserve_and_handle",
+                "alloc::raw_vec::finish_grow",
+                "::_M_realloc_insert",
+                "::_M_realloc_append",
+            ],
         )),
         least: 0.04,
         why: "each step allocates new memory, copies the content and frees the old memory",
-        helps: "use `with_capacity` or `reserve` where the size is known; `clear` and reuse buffers",
-        shown: ShownBy::Stacks("grow_one|grow_amortized|do_reserve_and_handle|finish_grow"),
+        helps: by_language(
+            "use `with_capacity` or `reserve` where the size is known; `clear` and reuse buffers",
+            "reserve the size where it is known (`reserve`, `make` with a capacity); empty and reuse buffers",
+        ),
+        shown: ShownBy::Stacks(
+            "grow_one|grow_amortized|do_reserve_and_handle|finish_grow|_M_realloc|growslice",
+        ),
     },
     Rule {
         id: "copying",
@@ -138,8 +164,11 @@ pub(super) const RULES: &[Rule] = &[
         ),
         least: 0.08,
         why: "bytes are moved instead of being used where they are",
-        helps: "pass references or slices, use `Arc` or `Bytes` for shared data, `mem::take` instead of `clone`",
-        shown: ShownBy::Stacks("memcpy|memmove|intrinsics::copy|Clone>::clone|to_vec|to_owned"),
+        helps: by_language(
+            "pass references or slices, use `Arc` or `Bytes` for shared data, `mem::take` instead of `clone`",
+            "pass references, pointers or slices instead of copies; move what is no longer needed",
+        ),
+        shown: ShownBy::Stacks("memcpy|memmove|intrinsics::copy|Clone>::clone|ConvertVec|to_vec|to_owned"),
     },
     Rule {
         id: "formatting",
@@ -148,8 +177,10 @@ pub(super) const RULES: &[Rule] = &[
         look: Look::Anywhere(functions(&["core::fmt::", "alloc::fmt::"], &["alloc::string::ToString"])),
         least: 0.06,
         why: "`format!` and `to_string` allocate a string each time and format through dynamic calls",
-        helps: "`write!` into a reused buffer, use itoa and ryu for numbers, compare values instead of their text",
-        shown: ShownBy::Stacks("core::fmt|alloc::fmt|to_string"),
+        helps: same(
+            "`write!` into a reused buffer, use itoa and ryu for numbers, compare values instead of their text",
+        ),
+        shown: ShownBy::Stacks("core::fmt|alloc::fmt|ToString|to_string"),
     },
     Rule {
         id: "regex-compilation",
@@ -161,8 +192,13 @@ pub(super) const RULES: &[Rule] = &[
         )),
         least: 0.02,
         why: "compiling a pattern costs about a thousand times as much as matching it",
-        helps: "compile once: `static RE: LazyLock<Regex>`, or keep the `Regex` in a struct",
-        shown: ShownBy::Stacks("regex_syntax|Regex::new"),
+        helps: by_language(
+            "compile once: `static RE: LazyLock<Regex>`, or keep the `Regex` in a struct",
+            "compile once, into a global variable or a field, and use it for every match",
+        ),
+        shown: ShownBy::Stacks(
+            r"regex_syntax|regex::builders|Regex::new|thompson::compiler|meta::(strategy::new|regex::Builder)|aho_corasick::(nfa::noncontiguous::Compiler|ahocorasick::AhoCorasickBuilder)|regexp\.(Must)?Compile|regexp/syntax",
+        ),
     },
     Rule {
         id: "json",
@@ -170,8 +206,11 @@ pub(super) const RULES: &[Rule] = &[
         title: "reading and writing JSON",
         look: Look::Anywhere(functions(JSON, &["serde_json::"])),
         least: 0.08,
-        why: "JSON is parsed byte by byte, and `Value` allocates for every field",
-        helps: "deserialize into structs with borrowed fields instead of `Value`; `to_writer` into a kept buffer; a binary format between your own services",
+        why: "JSON is parsed byte by byte, and each field of a generic value is allocated",
+        helps: by_language(
+            "deserialize into structs with borrowed fields instead of `Value`; `to_writer` into a kept buffer; a binary format between your own services",
+            "decode into types of your own instead of generic maps, write into a kept buffer, a faster library; a binary format between your own services",
+        ),
         shown: ShownBy::Stacks("serde_json|simd_json|sonic_rs|encoding/json"),
     },
     Rule {
@@ -181,7 +220,7 @@ pub(super) const RULES: &[Rule] = &[
         look: Look::Anywhere(functions(SERIALIZATION, &[])),
         least: 0.08,
         why: "each conversion reads and copies all of the data",
-        helps: "serialize once and share the bytes; skip unused fields; decode lazily",
+        helps: same("serialize once and share the bytes; skip unused fields; decode lazily"),
         shown: ShownBy::Stacks("bincode|prost|rmp|ciborium|postcard|toml|yaml|csv|xml|protobuf|flatbuffers"),
     },
     Rule {
@@ -191,9 +230,11 @@ pub(super) const RULES: &[Rule] = &[
         look: Look::Anywhere(functions(COMPRESSION, &[])),
         least: 0.08,
         why: "high compression levels cost much time and save few bytes",
-        helps: "use a lower level, or zstd or lz4 instead of gzip, which are also faster to decompress; compress once and cache; do not compress small responses",
+        helps: same(
+            "use a lower level, or zstd or lz4 instead of gzip, which are also faster to decompress; compress once and cache; do not compress small responses",
+        ),
         shown: ShownBy::Stacks(
-            "flate2|miniz|zstd|ZSTD_|HUF_|FSE_|[dD]eflate|inflate|zlib|[bB]rotli|lz4|LZ4_|lzma|compress/",
+            "flate2|miniz|zstd|ZSTD_|HUF_|FSE_|[dD]eflate|inflate|zlib|libz|[bB]rotli|lz4|LZ4_|snap::|lzma|compress/",
         ),
     },
     Rule {
@@ -203,9 +244,11 @@ pub(super) const RULES: &[Rule] = &[
         look: Look::Anywhere(functions(CRYPTOGRAPHY, &[])),
         least: 0.08,
         why: "every connection costs a handshake, every message a checksum",
-        helps: "keep connections open, resume sessions, hash once, use a non-cryptographic hash for trusted data",
+        helps: same(
+            "keep connections open, resume sessions, hash once, use a non-cryptographic hash for trusted data",
+        ),
         shown: ShownBy::Stacks(
-            r"rustls|\bring(::|-|_core)|aws_lc|openssl|OPENSSL_|EVP_|SHA(256|512)_|sha[123]::|blake|aes|chacha20|argon2|bcrypt|crypto/",
+            r"rustls|\bring(::|-|_core)|aws_lc|openssl|OPENSSL_|EVP_|SHA(256|512)_|sha[123]::|blake|aes|chacha20|poly1305|argon2|bcrypt|native_tls|md5::|curve25519|ed25519|rsa::|p256|crypto/",
         ),
     },
     Rule {
@@ -219,7 +262,9 @@ pub(super) const RULES: &[Rule] = &[
         ),
         least: 0.04,
         why: "a reference count that several cores change moves between their caches",
-        helps: "borrow (`&T`) inside a call instead of cloning the `Arc`; clone once for each task, not for each item",
+        helps: same(
+            "borrow (`&T`) inside a call instead of cloning the `Arc`; clone once for each task, not for each item",
+        ),
         shown: ShownBy::Stacks(r"\b(Arc|Rc)<|alloc::(sync|rc)::"),
     },
     Rule {
@@ -233,7 +278,9 @@ pub(super) const RULES: &[Rule] = &[
         ),
         least: 0.05,
         why: "a value that several cores change moves between their caches, and each change waits for it",
-        helps: "count in a local variable and add it up at the end, keep one counter for each thread (on a cache line of its own), lock once for many items",
+        helps: same(
+            "count in a local variable and add it up at the end, keep one counter for each thread (on a cache line of its own), lock once for many items",
+        ),
         shown: ShownBy::Stacks("sync::atomic"),
     },
     Rule {
@@ -261,8 +308,8 @@ pub(super) const RULES: &[Rule] = &[
         )),
         least: 0.03,
         why: "threads spend time waiting for each other, or wake up for too little work",
-        helps: "hold the lock for a shorter time, split it, hand over batches instead of single items",
-        shown: ShownBy::Stacks("spin|yield|lock_contended"),
+        helps: same("hold the lock for a shorter time, split it, hand over batches instead of single items"),
+        shown: ShownBy::Stacks("spin|backoff|yield|lock_contended"),
     },
     Rule {
         id: "wake-ups",
@@ -285,7 +332,10 @@ pub(super) const RULES: &[Rule] = &[
         )),
         least: 0.08,
         why: "each time a thread sleeps or is woken, two threads go through the kernel, often for very little work",
-        helps: "hand over batches instead of single items, fewer threads, `try_lock` or a channel that spins briefly",
+        helps: by_language(
+            "hand over batches instead of single items, fewer threads, `try_lock` or a channel that spins briefly",
+            "hand over batches instead of single items, use fewer threads, hold locks for a shorter time",
+        ),
         shown: ShownBy::Stacks("futex|try_to_wake_up|wake_up_q"),
     },
     Rule {
@@ -307,8 +357,10 @@ pub(super) const RULES: &[Rule] = &[
         )),
         least: 0.06,
         why: "the program keeps touching memory that it just got from the kernel",
-        helps: "keep large buffers instead of freeing them; use an allocator that returns memory later; make fewer, larger mappings",
-        shown: ShownBy::Stacks("page_fault|memset|clear_page"),
+        helps: same(
+            "keep large buffers instead of freeing them; use an allocator that returns memory later; make fewer, larger mappings",
+        ),
+        shown: ShownBy::Stacks("page_fault|do_user_addr_fault|handle_mm_fault|memset|clear_(huge_)?page"),
     },
     Rule {
         id: "system-calls",
@@ -317,7 +369,10 @@ pub(super) const RULES: &[Rule] = &[
         look: Look::Check(checks::system_calls),
         least: 0.12,
         why: "each call enters the kernel; many small calls cost more than a few large ones",
-        helps: "buffer (`BufReader`, `BufWriter`), read and write more at once, keep files and sockets open",
+        helps: by_language(
+            "buffer (`BufReader`, `BufWriter`), read and write more at once, keep files and sockets open",
+            "buffer, read and write more at once, keep files and sockets open",
+        ),
         shown: ShownBy::Stacks("do_syscall_64|entry_SYSCALL|el0_svc|_sys_"),
     },
     Rule {
@@ -327,7 +382,9 @@ pub(super) const RULES: &[Rule] = &[
         look: Look::Anywhere(functions(LOGGING, &["tracing_subscriber::"]).except(SPAN_WRAPPERS)),
         least: 0.05,
         why: "every event is formatted and written, even if it is never read",
-        helps: "use a higher level in production (`release_max_level_info`), fewer fields in hot spans, a non-blocking writer",
+        helps: same(
+            "use a higher level in production (`release_max_level_info`), fewer fields in hot spans, a non-blocking writer",
+        ),
         shown: ShownBy::Stacks(r"tracing_(core|subscriber|log)|tracing::span|\blog::|slog::|logger::"),
     },
     Rule {
@@ -358,8 +415,10 @@ pub(super) const RULES: &[Rule] = &[
         ),
         least: 0.10,
         why: "trees of small allocations are freed one by one",
-        helps: "make fewer, larger allocations (an arena, a `Vec` with indices), drop on another thread, reuse values",
-        shown: ShownBy::Stacks("drop_in_place"),
+        helps: same(
+            "make fewer, larger allocations (an arena, a `Vec` with indices), drop on another thread, reuse values",
+        ),
+        shown: ShownBy::Stacks("drop_in_place|mem::drop"),
     },
     Rule {
         id: "one-busy-thread",
@@ -368,7 +427,10 @@ pub(super) const RULES: &[Rule] = &[
         look: Look::Check(checks::one_busy_thread),
         least: 0.0,
         why: "this thread limits the speed of the program, however many cores there are",
-        helps: "move work off this thread (a pool, rayon, `spawn_blocking`), or split it",
+        helps: by_language(
+            "move work off this thread (a pool, rayon, `spawn_blocking`), or split it",
+            "move work off this thread, to a pool of threads or to other processes, or split it",
+        ),
         shown: ShownBy::Threads,
     },
     Rule {
@@ -378,7 +440,10 @@ pub(super) const RULES: &[Rule] = &[
         look: Look::Check(checks::worker_imbalance),
         least: 0.0,
         why: "the other workers idle while work waits for this one",
-        helps: "split large jobs; do not run CPU work inside one task or one connection; use rayon or `spawn_blocking` for it",
+        helps: by_language(
+            "split large jobs; do not run CPU work inside one task or one connection; use rayon or `spawn_blocking` for it",
+            "split large jobs; do not run long computations inside one task or one connection",
+        ),
         shown: ShownBy::Threads,
     },
     Rule {
@@ -388,7 +453,9 @@ pub(super) const RULES: &[Rule] = &[
         look: Look::Check(checks::contended_lock),
         least: 0.0,
         why: "while one thread holds the lock, the others are blocked, and so are all tasks on them",
-        helps: "look at /debug/pprof/mutex for the code that holds it; do less under the lock, copy out what is needed, split it, or use an `RwLock` or a channel",
+        helps: same(
+            "look at /debug/pprof/mutex for the code that holds it; do less under the lock, copy out what is needed, split it, or use an `RwLock` or a channel",
+        ),
         shown: ShownBy::Stacks("lock"),
     },
     Rule {
@@ -398,7 +465,9 @@ pub(super) const RULES: &[Rule] = &[
         look: Look::Check(checks::lock_holder),
         least: 0.0,
         why: "others waited that long for these places to release their locks",
-        helps: "move system calls, allocation and logging out of the locked part; drop the guard as early as possible",
+        helps: same(
+            "move system calls, allocation and logging out of the locked part; drop the guard as early as possible",
+        ),
         shown: ShownBy::Yours,
     },
     Rule {
@@ -408,7 +477,9 @@ pub(super) const RULES: &[Rule] = &[
         look: Look::Check(checks::dominant_await),
         least: 0.5,
         why: "requests spend most of their awaiting time here",
-        helps: "start it earlier and await it later (`join!`), cache its result, set a timeout, make fewer round trips",
+        helps: same(
+            "start it earlier and await it later (`join!`), cache its result, set a timeout, make fewer round trips",
+        ),
         shown: ShownBy::Yours,
     },
     Rule {
@@ -418,7 +489,9 @@ pub(super) const RULES: &[Rule] = &[
         look: Look::Check(checks::undersized_pool),
         least: 0.3,
         why: "requests queue for something that others hold",
-        helps: "hold it for a shorter time, first of all not across other awaits; then enlarge the pool; refuse early instead of queueing without a limit",
+        helps: same(
+            "hold it for a shorter time, first of all not across other awaits; then enlarge the pool; refuse early instead of queueing without a limit",
+        ),
         shown: ShownBy::Stacks("pool|semaphore|Semaphore"),
     },
     Rule {
@@ -428,7 +501,9 @@ pub(super) const RULES: &[Rule] = &[
         look: Look::Check(checks::blocked_executor),
         least: 0.0,
         why: "while a poll runs, no other task of its thread makes progress",
-        helps: "move blocking calls and long computations to `flamelet::spawn_blocking` or a thread; use tokio's locks, files and timers; call `yield_now` in long loops",
+        helps: same(
+            "move blocking calls and long computations to `flamelet::spawn_blocking` or a thread; use tokio's locks, files and timers; call `yield_now` in long loops",
+        ),
         shown: ShownBy::Yours,
     },
     Rule {
@@ -438,7 +513,7 @@ pub(super) const RULES: &[Rule] = &[
         look: Look::Check(checks::few_lines),
         least: 0.0,
         why: "optimizing these lines pays off; optimizing the rest of the function does not",
-        helps: "look at the lines and their instructions (`flamelet list`, `flamelet disasm`)",
+        helps: same("look at the lines and their instructions (`flamelet list`, `flamelet disasm`)"),
         shown: ShownBy::Lines,
     },
     Rule {
@@ -448,7 +523,10 @@ pub(super) const RULES: &[Rule] = &[
         look: Look::Check(checks::few_owners),
         least: 0.0,
         why: "they determine the size of the process",
-        helps: "limit the size (an LRU cache, a bounded queue), use smaller types, drop values that are no longer needed",
+        helps: by_language(
+            "limit the size (an LRU cache, a bounded queue), use smaller types, drop values that are no longer needed",
+            "limit the size (a cache with a limit, a bounded queue), use smaller types, free what is no longer needed",
+        ),
         shown: ShownBy::Yours,
     },
     Rule {
@@ -458,7 +536,9 @@ pub(super) const RULES: &[Rule] = &[
         look: Look::Check(checks::steady_growth),
         least: 0.05,
         why: "memory that grows steadily and is never freed eventually ends the process",
-        helps: "look for maps, queues and lists that are only added to; bound them, or remove what is finished",
+        helps: same(
+            "look for maps, queues and lists that are only added to; bound them, or remove what is finished",
+        ),
         shown: ShownBy::Growth,
     },
     Rule {
@@ -468,7 +548,10 @@ pub(super) const RULES: &[Rule] = &[
         look: Look::Check(checks::temporary),
         least: 0.25,
         why: "each is freed almost at once, and still costs an allocation and a free",
-        helps: "keep one buffer and `clear` it, `write!` into it instead of `format!`, borrow instead of `to_owned`",
+        helps: by_language(
+            "keep one buffer and `clear` it, `write!` into it instead of `format!`, borrow instead of `to_owned`",
+            "keep one buffer and reuse it, write into it instead of building new strings, pass references instead of copies",
+        ),
         shown: ShownBy::Temporary,
     },
     Rule {
@@ -478,7 +561,10 @@ pub(super) const RULES: &[Rule] = &[
         look: Look::Check(checks::unwritten),
         least: 0.25,
         why: "capacity that is never used costs memory, and zeroing it costs time",
-        helps: "a smaller `with_capacity`, `shrink_to_fit` for what is kept, `Box<[T]>` for what does not grow",
+        helps: by_language(
+            "a smaller `with_capacity`, `shrink_to_fit` for what is kept, `Box<[T]>` for what does not grow",
+            "reserve less, and shrink what is kept",
+        ),
         shown: ShownBy::Yours,
     },
     Rule {
@@ -488,7 +574,10 @@ pub(super) const RULES: &[Rule] = &[
         look: Look::Check(checks::fragmentation),
         least: 0.5,
         why: "pages with a few live blocks stay resident, freed memory is not returned to the system, or C code holds memory that the profile does not include",
-        helps: "to see C code's memory too, `flamelet::global_allocator!(malloc)` or `flamelet record --heap`; an allocator that returns memory (jemalloc, mimalloc), `malloc_trim` after a peak, fewer arenas (MALLOC_ARENA_MAX), blocks with similar lifetimes together",
+        helps: by_language(
+            "to see C code's memory too, `flamelet::global_allocator!(malloc)` or `flamelet record --heap`; an allocator that returns memory (jemalloc, mimalloc), `malloc_trim` after a peak, fewer arenas (MALLOC_ARENA_MAX), blocks with similar lifetimes together",
+            "an allocator that returns memory (jemalloc, mimalloc), `malloc_trim` after a peak, fewer arenas (MALLOC_ARENA_MAX), blocks with similar lifetimes together",
+        ),
         shown: ShownBy::InUse,
     },
 ];

@@ -45,22 +45,27 @@ pub(crate) fn place(sizes: &[Size], calls: &[BoxCall], gaps: Gaps) -> Placed {
     if sizes.is_empty() {
         return Placed::default();
     }
-    let downward = break_cycles(sizes.len(), edges);
-    let layer_of = layers(sizes.len(), &downward);
     let weights: Vec<f64> = calls.iter().map(|call| call.weight).collect();
+    let downward = break_cycles(sizes.len(), edges, &weights);
+    let layer_of = layers(sizes.len(), &downward);
     let mut grid = Grid::new(sizes, &downward, &weights, &layer_of, gaps);
     grid.order();
     grid.spread();
     grid.finish(sizes, edges, &downward)
 }
 
-/// Returns the edges as (upper, lower): calls back to a caller are reversed, so that all edges go down.
-fn break_cycles(boxes: usize, edges: &[(usize, usize)]) -> Vec<(usize, usize)> {
+/// Returns the edges as (upper, lower): calls back to a caller are reversed, so that all edges go down. A search along the
+/// calls starts at boxes without a caller, then at those that call the most more than they are called, so that of a
+/// cycle a light call is reversed.
+fn break_cycles(boxes: usize, edges: &[(usize, usize)], weights: &[f64]) -> Vec<(usize, usize)> {
     let mut outgoing = vec![Vec::new(); boxes];
     let mut has_caller = vec![false; boxes];
-    for (at, &(caller, callee)) in edges.iter().enumerate() {
+    let mut surplus = vec![0.0; boxes];
+    for (at, (&(caller, callee), weight)) in edges.iter().zip(weights).enumerate() {
         outgoing[caller].push(at);
         has_caller[callee] = true;
+        surplus[caller] += weight;
+        surplus[callee] -= weight;
     }
     #[derive(Clone, Copy, PartialEq)]
     enum NodeVisit {
@@ -70,8 +75,14 @@ fn break_cycles(boxes: usize, edges: &[(usize, usize)]) -> Vec<(usize, usize)> {
     }
     let mut state = vec![NodeVisit::New; boxes];
     let mut downward = edges.to_vec();
-    let roots = (0..boxes).filter(|&node| !has_caller[node]).chain(0..boxes);
-    for root in roots.collect::<Vec<_>>() {
+    let mut roots: Vec<usize> = (0..boxes).collect();
+    roots.sort_by(|&a, &b| {
+        has_caller[a].cmp(&has_caller[b]).then_with(|| match has_caller[a] {
+            true => surplus[b].total_cmp(&surplus[a]),
+            false => Ordering::Equal,
+        })
+    });
+    for root in roots {
         if state[root] != NodeVisit::New {
             continue;
         }
@@ -314,6 +325,17 @@ mod tests {
         let placed = placed(7, &[(0, 1), (1, 2), (2, 3), (3, 4), (3, 5), (3, 6)]);
         let x: Vec<f64> = placed.boxes.iter().map(|place| place.0).collect();
         assert!(x[..4].iter().all(|&x| (x - 170.0).abs() < 0.1), "above the middle of the three: {x:?}");
+    }
+
+    /// `main` is called by all of the start, which is also called a little from below.
+    #[test]
+    fn of_a_cycle_a_light_call_goes_up() {
+        let (main, work, start) = (0, 1, 2);
+        let call = |caller, callee, weight| BoxCall { caller, callee, weight };
+        let calls = [call(start, main, 100.0), call(main, work, 100.0), call(work, start, 3.0)];
+        let placed = place(&[BOX; 3], &calls, Gaps { boxes: 20.0, layers: 40.0 });
+        let y = |node: usize| placed.boxes[node].1;
+        assert!(y(start) < y(main) && y(main) < y(work), "{:?}", placed.boxes);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::flow::{GraphPlan, build};
 use super::linked::{Edge, Graph, GraphNode};
 use super::tags::TagNames;
 use crate::options::{ReportKind, Sort};
-use crate::report::{Extent, Report};
+use crate::report::{Extent, Report, sum};
 use crate::stacks::Nodes;
 
 /// The values below which nodes and edges are left out.
@@ -36,7 +36,7 @@ impl Trimmed {
     /// Returns which part of the profile the graph shows.
     pub(crate) fn extent(&self) -> Extent {
         Extent {
-            shown: self.graph.shown().iter().map(GraphNode::flat_value).sum(),
+            shown: sum(self.graph.shown().iter().map(GraphNode::flat_value)),
             count: self.graph.shown,
             candidates: self.candidates,
             dropped: self.dropped_nodes,
@@ -74,7 +74,7 @@ struct Steps<'a> {
 impl Steps<'_> {
     fn run(&self) -> Trimmed {
         let mut graph = self.build(None);
-        let cutoffs = Cutoffs::of(self.report, graph.shown().iter().map(|node| node.flat.sum).sum());
+        let cutoffs = Cutoffs::of(self.report, sum(graph.shown().iter().map(|node| node.flat.sum)));
         let all = graph.shown;
         if cutoffs.node > 0 {
             graph = self.keep(graph, |node| node.cum.sum.saturating_abs() >= cutoffs.node);
@@ -254,7 +254,7 @@ fn entropy_score(graph: &Graph, node: &GraphNode) -> i64 {
             return 1.0;
         }
         let weights = edges.iter().map(|&edge| graph.edges[edge].weight.sum);
-        let total = own + weights.clone().filter(|&weight| weight > 0).sum::<i64>();
+        let total = own.saturating_add(sum(weights.clone().filter(|&weight| weight > 0)));
         if total == 0 {
             return 0.0;
         }

@@ -4,7 +4,7 @@ use flamelet_profile::{Label, unit};
 use serde::Serialize;
 
 use super::{LabelCost, costs_of_labels, costs_of_sets};
-use crate::report::{Cost, Measure, Report};
+use crate::report::{Cost, Measure, Report, sum};
 
 /// One value of a label.
 #[derive(Clone, Debug, Serialize)]
@@ -55,7 +55,7 @@ pub fn tags(report: &Report) -> Tags {
         values.sort_by(|a, b| {
             b.value.unsigned_abs().cmp(&a.value.unsigned_abs()).then_with(|| a.name.cmp(&b.name))
         });
-        TagKey { key: key.into(), total: values.iter().map(|value| value.value).sum(), values }
+        TagKey { key: key.into(), total: sum(values.iter().map(|value| value.value)), values }
     };
     let keys = costs_of_labels(profile, &sets, name).into_iter().map(key).collect();
     Tags { measure: report.measure(), keys }

@@ -3,10 +3,26 @@
 //! There are two kinds. Functions that start threads, tasks and closures can be folded into one frame ([`is_glue`]);
 //! functions that request memory for others do not hold it ([`stands_for_itself`]).
 
+use super::short::without_arguments;
 use super::{bare_path, crate_name, crate_of, matching_angle, module_of_file, split_as};
 
-/// The standard libraries of Rust and Go.
-const STANDARD: [&str; 4] = ["std", "core", "alloc", "runtime"];
+/// The standard libraries of Rust, Go and C++.
+const STANDARD: [&str; 5] = ["std", "core", "alloc", "runtime", "__gnu_cxx"];
+
+/// What the C library puts between the start of a program or a thread and its own functions.
+const STARTS: [&str; 11] = [
+    "_start",
+    "__libc_start_main",
+    "__libc_start_main_impl",
+    "__libc_start_call_main",
+    "call_init",
+    "_dl_init",
+    "_dl_start_user",
+    "start_thread",
+    "clone3",
+    "__clone3",
+    "__clone",
+];
 
 /// Returns whether a crate is a standard library.
 pub(crate) fn is_standard(krate: &str) -> bool {
@@ -35,11 +51,14 @@ const ALLOCATORS: [&str; 12] = [
 /// Returns whether a function acts for itself, and not for a caller that needs memory.
 pub(crate) fn stands_for_itself(name: &str, file: &str) -> bool {
     // The compiler's own sources, wherever they were when the standard library was built.
-    let std_files = ["/library/alloc/src/", "/library/core/src/", "/library/std/src/", "/hashbrown-"];
-    let krate = crate_of(name);
+    let std_files =
+        ["/library/alloc/src/", "/library/core/src/", "/library/std/src/", "/hashbrown-", "/include/c++/"];
+    // C++ names begin with the type of the result.
+    let krate = crate_of(if file.ends_with(".rs") { name } else { without_arguments(name) });
     !is_nameless(name)
         && !std_files.iter().any(|part| file.contains(part))
         && !is_allocator(name)
+        && !STARTS.contains(&name)
         && !is_standard(krate)
         && !ALLOCATING.contains(&krate)
 }
@@ -141,6 +160,10 @@ mod tests {
             "<unknown>",
             "",
             "runtime.mallocgc",
+            "void std::vector<unsigned long, std::allocator<unsigned long> >::_M_realloc_insert<unsigned long>(unsigned long&&)",
+            "std::basic_filebuf<char, std::char_traits<char> >::open(char const*)",
+            "__gnu_cxx::new_allocator<int>::allocate(unsigned long)",
+            "__libc_start_main_impl",
         ] {
             assert!(!stands_for_itself(name, ""), "{name}");
         }
@@ -158,6 +181,9 @@ mod tests {
         ] {
             assert!(stands_for_itself(name, "src/main.rs"), "{name}");
         }
+        let joined = "std::string app::text::joined(std::vector<int> const&)";
+        assert!(stands_for_itself(joined, "/home/me/app/text.cc"));
+        assert!(!stands_for_itself("push_back(int&&)", "/usr/include/c++/12/bits/stl_vector.h"));
     }
 
     #[test]

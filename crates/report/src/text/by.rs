@@ -38,9 +38,9 @@ fn parts_line(row: &Group) -> Option<String> {
     if row.parts.iter().all(|part| part.name == "own code") || row.flat == 0 {
         return None;
     }
-    let shown = row.parts.iter().take(5).map(|part| {
-        let share = part.value as f64 / row.flat as f64 * 100.0;
-        format!("{} {share:.0}%", part.name)
+    let shown = row.parts.iter().take(5).filter_map(|part| {
+        let share = (part.value as f64 / row.flat as f64 * 100.0).round();
+        (share != 0.0).then(|| format!("{} {share:.0}%", part.name))
     });
-    Some(shown.collect::<Vec<_>>().join(" · "))
+    Some(shown.collect::<Vec<_>>().join(" · ")).filter(|line| !line.is_empty())
 }

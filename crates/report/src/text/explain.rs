@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use flamelet_profile::unit;
+
 use crate::explain::{Change, Changes, Explanation, Finding};
 
 impl Changes {
@@ -24,11 +26,7 @@ impl Explanation {
     /// Prints the findings.
     pub fn write_text(&self, out: &mut impl Write) -> io::Result<()> {
         if self.findings.is_empty() {
-            return writeln!(
-                out,
-                "Nothing stands out in {} samples of {}.",
-                self.observations, self.sample_type
-            );
+            return self.write_nothing(out);
         }
         for (number, finding) in self.findings.iter().enumerate() {
             if number > 0 {
@@ -37,6 +35,18 @@ impl Explanation {
             finding.write_text(number + 1, out)?;
         }
         Ok(())
+    }
+
+    fn write_nothing(&self, out: &mut impl Write) -> io::Result<()> {
+        let what = match self.unit.as_str() {
+            "count" => format!("{} {}", self.total, self.sample_type),
+            unit => format!("{} of {}", unit::label(self.total, unit), self.sample_type),
+        };
+        writeln!(out, "Nothing stands out in {what}.")?;
+        let Some(heaviest) = &self.heaviest else { return Ok(()) };
+        let share = heaviest.share * 100.0;
+        writeln!(out, "Your heaviest function is {}, with {share:.1} %.", heaviest.function)?;
+        writeln!(out, "Look closer: flamelet {}", self.dig)
     }
 }
 

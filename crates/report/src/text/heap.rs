@@ -6,6 +6,7 @@ use flamelet_profile::trend::FEWEST_MOMENTS;
 use flamelet_profile::unit;
 
 use crate::heap::{CERTAIN, Freed, Growth, Holders, LIFETIMES, Lifetimes, TEMPORARY};
+use crate::names::short_name;
 
 impl Freed {
     /// Prints the first `limit` rows.
@@ -152,11 +153,15 @@ fn write_rest(rows: usize, limit: usize, out: &mut impl Write) -> io::Result<()>
 /// Prints a function and its callers, in two lines.
 fn write_place(out: &mut impl Write, own: &[String], indent: usize) -> io::Result<()> {
     const CALLERS: usize = 4;
+    const LONG: usize = 80;
     let Some((place, callers)) = own.split_first() else { return writeln!(out) };
     writeln!(out, "{place}")?;
     if !callers.is_empty() {
         let more = if callers.len() > CALLERS { " ← …" } else { "" };
-        let shown = callers[..callers.len().min(CALLERS)].join(" ← ");
+        // Those of C++ are of any length.
+        let shown = |name: &String| if name.len() > LONG { short_name(name) } else { name.clone() };
+        let shown: Vec<String> = callers.iter().take(CALLERS).map(shown).collect();
+        let shown = shown.join(" ← ");
         writeln!(out, "{:indent$}  ← {shown}{more}", "")?;
     }
     Ok(())

@@ -8,7 +8,7 @@ pub use inlined::Inlined;
 
 use crate::graph::{Cutoffs, is_negative};
 use crate::options::Sort;
-use crate::report::{Cost, Measure, Report};
+use crate::report::{Cost, Measure, Report, sum};
 use crate::stacks::{EntryCost, NodeId, Nodes};
 
 /// One row of `top`.
@@ -44,7 +44,7 @@ pub struct Top {
 pub fn top(report: &Report) -> Top {
     let nodes = Nodes::of(&report.profile, false);
     let costs = report.costs(&nodes);
-    let cutoffs = Cutoffs::of(report, costs.iter().map(|cost| cost.flat.sum).sum());
+    let cutoffs = Cutoffs::of(report, sum(costs.iter().map(|cost| cost.flat.sum)));
     let mut kept = present(&costs, report.options.drop_negative);
     let all = kept.len();
     if cutoffs.node > 0 {
@@ -65,7 +65,7 @@ pub fn top(report: &Report) -> Top {
             cum: costs[node as usize].cum.value(),
         })
         .collect();
-    let shown = rows.iter().map(|row| row.flat).sum();
+    let shown = sum(rows.iter().map(|row| row.flat));
     Top { measure: report.measure(), shown, dropped, candidates, rows }
 }
 

@@ -268,9 +268,12 @@ impl Search {
     fn locate_supplement(&self, found: &mut Located) {
         let Some(user) = found.debug.as_ref().or(found.binary.as_ref()) else { return };
         let Some(image) = image_of(user) else { return };
-        let Ok(Some((name, id))) = elf::parse(&image).and_then(|file| Ok(file.gnu_debugaltlink()?)) else {
+        let Ok(file) = elf::parse(&image) else { return };
+        // A stripped binary keeps the link, and has nothing that refers to the shared file.
+        if !elf::has_debug_info(&file) {
             return;
-        };
+        }
+        let Ok(Some((name, id))) = file.gnu_debugaltlink() else { return };
         let Some(id) = BuildId::from_bytes(id) else { return };
         let linked = std::str::from_utf8(name).ok().map(|name| user.parent().unwrap_or(user).join(name));
         let by_link = linked.filter(|path| self.may_open(path) && has_id(path, &id));
@@ -284,7 +287,7 @@ impl Search {
         if found.supplement.is_none() {
             found
                 .warnings
-                .push(format!("some of its names are in a debug file that it shares with others (build id {id}), which is not installed"));
+                .push(format!("some names are in a debug file that several packages share (build id {id}), which is not installed"));
         }
     }
 }

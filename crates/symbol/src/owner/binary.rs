@@ -8,9 +8,13 @@ use super::{Owner, Package};
 const SYSTEM: &[&str] =
     &["/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/", "/usr/local/lib/", "/nix/store/", "/snap/"];
 
-/// Programs that run other people's code: the user who profiles such a program did not write it.
+/// Programs that run other people's code: the user who profiles such a program did not write it. Their frames are not folded
+/// where none is yours, as those of an async runtime would be: then they are all that there is.
 const INTERPRETERS: &[&str] =
     &["python", "node", "java", "ruby", "php", "perl", "beam.smp", "dotnet", "deno", "bun"];
+
+/// Libraries that are such a program, or what it runs programs with: `libpython3.12.so.1.0`, `libjvm.so`.
+const INTERPRETER_LIBRARIES: &[&str] = &["libpython", "libnode", "libruby", "libperl", "libphp", "libjvm"];
 
 /// Returns the owner of each mapping, for addresses about which nothing else is known.
 pub(super) fn owners(profile: &Profile) -> Vec<Owner> {
@@ -29,8 +33,12 @@ fn owner(profile: &Profile, index: usize, mapping: &Mapping) -> Owner {
     if path.starts_with('[') && path != "[anon]" && path != "[heap]" {
         return Owner::System(path.to_owned());
     }
-    if INTERPRETERS.iter().any(|name| is_interpreter(file, name)) {
-        return Owner::Runtime(Package { name: file.to_owned(), version: String::new() });
+    let library = file.split_once(".so").map(|(name, _)| name);
+    let is_library = |name: &&str| library.is_some_and(|library| is_interpreter(library, name));
+    if INTERPRETERS.iter().any(|name| is_interpreter(file, name))
+        || INTERPRETER_LIBRARIES.iter().any(is_library)
+    {
+        return Owner::Dependency(Package { name: file.to_owned(), version: String::new() });
     }
     if is_of_another_system(path, file) {
         return Owner::System(file.to_owned());

@@ -113,6 +113,10 @@ impl CrateOwners {
             Owner::System(_) if !matches!(function.by_path, Some(PathOwner::Package(_) | PathOwner::Std)) => {
                 return function.mapping.clone();
             }
+            // An interpreter with debug information has paths, too: those of its own sources.
+            Owner::Dependency(_) if function.by_path == Some(PathOwner::Workspace) && is_c(function.file) => {
+                return function.mapping.clone();
+            }
             _ => {}
         }
         if is_java_std(function.name) {
@@ -180,6 +184,12 @@ fn main_packages(functions: &[Evidence<'_>]) -> Vec<String> {
         _ => function.krate.unwrap_or_default().to_owned(),
     });
     names.collect()
+}
+
+/// Returns whether a source file is in C or C++.
+fn is_c(file: &str) -> bool {
+    let ending = file.rsplit_once('.').map_or("", |(_, ending)| ending);
+    ["c", "cc", "cpp", "cxx", "h", "hh", "hpp", "inc", "tcc", "S", "s"].contains(&ending)
 }
 
 /// Returns the folder of the package that a source file belongs to.

@@ -6,6 +6,26 @@ const V8_FUNCTIONS: &[&str] = &["JS:", "LazyCompile:", "Function:", "Script:", "
 /// How V8 begins the names of its own parts.
 const V8_PARTS: &[&str] = &["Builtin:", "BytecodeHandler:", "Stub:", "RegExp:"];
 
+/// Java's names for the parts of itself that it generates; those with a space are followed by more.
+const JAVA_PARTS: &[&str] = &[
+    "Interpreter",
+    "StubRoutines",
+    "StubRoutines ",
+    "vtable stub",
+    "itable stub",
+    "vtable chunks",
+    "itable chunks",
+    "I2C/C2I adapters",
+    "MethodHandlesAdapterBlob",
+    "DeoptimizationBlob",
+    "UncommonTrapBlob",
+    "ExceptionBlob",
+    "SafepointBlob",
+    "RuntimeStub",
+    "RuntimeStub ",
+    "Signature handlers",
+];
+
 /// Returns the source file in a name: `py::handle:/srv/app.py` (Python), `JS:*handle /srv/app.js:12:3` (V8).
 pub(super) fn source_file(name: &str) -> Option<&str> {
     if let Some(python) = name.strip_prefix("py::") {
@@ -19,7 +39,8 @@ pub(super) fn source_file(name: &str) -> Option<&str> {
 
 /// Returns whether this is a part of the runtime itself.
 pub(super) fn is_of_runtime(name: &str) -> bool {
-    after(name, V8_PARTS).is_some()
+    let is_of_java = |part: &&str| if part.ends_with(' ') { name.starts_with(*part) } else { name == *part };
+    after(name, V8_PARTS).is_some() || JAVA_PARTS.iter().any(is_of_java)
 }
 
 /// Returns what follows one of the beginnings; `Script::run` is a C++ name and begins with none of them.

@@ -147,7 +147,7 @@ fn long_polls_hold_up_the_executor_whatever_their_cause() {
 
 /// A CPU profile of threads, each with its name and its milliseconds.
 fn threads(workers: &[(&str, i64)]) -> Explanation {
-    threads_of(workers, |_| 1)
+    threads_of(workers, |_| 99)
 }
 
 /// The same; `process` returns the process of each thread.
@@ -192,6 +192,9 @@ fn a_pool_of_which_one_worker_works_is_out_of_balance() {
     assert!(!speaks(&busy, "one-busy-thread"));
     let busy = threads(&[(worker, 900), (worker, 10), ("main", 10), ("io", 10)]);
     assert!(speaks(&busy, "one-busy-thread"));
+    // Threads of C++ are called like the program, and so is its main thread, which waits for no work.
+    let main_thread = threads_of(&[("words", 900), ("words", 50), ("words", 50), ("words", 50)], |_| 1);
+    assert!(!speaks(&main_thread, "worker-imbalance"));
     // The programs that a script starts have its name at first.
     let script = threads_of(&[("sh", 900), ("sh", 50), ("sh", 50)], |number| number as u64 + 1);
     assert!(!speaks(&script, "worker-imbalance"));
