@@ -242,7 +242,8 @@ fn unwritten(error: &ParquetError) -> Error {
 
 /// Reads all columns of a file that must have exactly this schema. What they take is added to the loan.
 pub(crate) fn read(schema: &str, bytes: Vec<u8>, budget: &Budget, loan: &mut Loan) -> Result<Vec<Column>> {
-    let file = File::open(schema, bytes)?;
+    let mut footer = budget.lend(0)?;
+    let file = File::open(schema, bytes, &mut footer)?;
     let mut all: Vec<Column> = Vec::new();
     for number in 0..file.groups() {
         let mut group = file.group(number, budget)?;
@@ -262,9 +263,9 @@ pub(crate) struct File {
 }
 
 impl File {
-    /// Opens a file that must have exactly this schema.
-    pub(crate) fn open(schema: &str, bytes: Vec<u8>) -> Result<Self> {
-        pages::check_footer(&bytes)?;
+    /// Opens a file that must have exactly this schema. What its footer takes is added to the loan.
+    pub(crate) fn open(schema: &str, bytes: Vec<u8>, loan: &mut Loan) -> Result<Self> {
+        pages::check_footer(&bytes, loan)?;
         let bytes = Bytes::from(bytes);
         let expected = parse_message_type(schema).map_err(|error| unreadable(&error))?;
         let reader = SerializedFileReader::new(bytes.clone()).map_err(|error| unreadable(&error))?;

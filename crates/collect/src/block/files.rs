@@ -349,6 +349,23 @@ mod tests {
         }
     }
 
+    /// The reader recurses into the groups of a schema, and reserves room for the children that they claim to have.
+    #[test]
+    fn a_schema_that_is_deep_or_claims_very_many_columns_is_refused() {
+        let file = |elements: &[u8], count: usize| {
+            let count = [count as u8 | 0x80, (count >> 7) as u8 | 0x80, (count >> 14) as u8];
+            let footer = [&[0x15, 2, 0x19, 0xfc][..], &count, elements, &[0]].concat();
+            [b"PAR1", &*footer, &(footer.len() as u32).to_le_bytes(), b"PAR1"].concat()
+        };
+        // A group called "a" with one child, and one with very many.
+        let (deep, wide) = ([0x48, 1, b'a', 0x15, 2, 0], [0x48, 1, b'a', 0x15, 0xfe, 255, 255, 255, 15, 0]);
+        for forged in [file(&deep.repeat(200_000), 200_000), file(&wide, 1)] {
+            let mut files = write(&example()).expect("written").files;
+            files[3] = forged;
+            assert_eq!(read_back(files).expect_err("refused").kind(), ErrorKind::Corrupt);
+        }
+    }
+
     #[test]
     fn rows_that_refer_to_nothing_are_refused() {
         let mut tables = example();

@@ -2,7 +2,7 @@
 //!
 //! [`part`] is a profile in memory; [`tables`] is a block there, and [`build`] makes one of profiles; [`files`] and [`samples`] say which columns the files have,
 //! and read and write them with [`columns`]; [`stream`] reads a block a number of rows at a time, and [`join`] makes one of
-//! several; [`rollup`] adds up what long ranges need; [`shared`] has the code that blocks have in common; [`pages`] refuses files that claim to be larger than they are.
+//! several; [`rollup`] adds up what long ranges need; [`shared`] has the code that blocks have in common; [`pages`] refuses files that claim to be larger than they are, with the structs in [`thrift`].
 
 use flamelet_profile::Limits;
 
@@ -23,6 +23,7 @@ mod samples;
 mod shared;
 mod stream;
 mod tables;
+mod thrift;
 
 /// The memory for making one block of profiles. Whoever reads it needs as much for its tables, and again for what they
 /// select.

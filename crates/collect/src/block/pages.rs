@@ -1,15 +1,16 @@
-//! What the pages of a Parquet file claim, checked before anything is unpacked.
+//! What a Parquet file claims in its footer and its pages, checked before anything is unpacked.
 //!
-//! A page says how large it is unpacked and how many values it has, and the reader reserves that much. A file that lies
-//! could so take any amount of memory. Headers are Thrift structs in its compact protocol.
+//! A page says how large it is unpacked and how many values it has, and the reader reserves that much; a schema says how
+//! many children a group has, and the reader recurses into them. A file that lies could so take any amount of memory, or
+//! end the process. Both are Thrift structs in its compact protocol, see [`thrift`].
 
+use flamelet_profile::Result;
 use flamelet_profile::budget::Loan;
-use flamelet_profile::protobuf::{unzigzag, varint};
-use flamelet_profile::{Error, ErrorKind, Result};
 use parquet::basic::Compression;
 use parquet::file::metadata::ColumnChunkMetaData;
 
 use super::damaged::damaged;
+use super::thrift;
 
 /// The largest page after unpacking; the writer begins a new one at 1 MiB, and a single value may be larger.
 const MAX_PAGE: u64 = 64 << 20;
@@ -17,16 +18,32 @@ const MAX_PAGE: u64 = 64 << 20;
 const DICTIONARY_VALUE: usize = 64;
 /// What a value of a list takes while it is decoded, with its levels: one row may have all values of a column.
 const LIST_VALUE: usize = 48;
-const MAX_DEPTH: usize = 16;
+/// Columns and groups of columns in a schema, and children of one of them; blocks have fewer than half as many.
+const MOST_ELEMENTS: u64 = 64;
+/// What a struct in a list of the footer takes in memory, and a byte of other things.
+const LISTED: usize = 1024;
+const FOOTER_BYTE: usize = 8;
 
-/// Checks that a file is long enough for its own footer.
-pub(super) fn check_footer(bytes: &[u8]) -> Result<()> {
-    let length = bytes.len().checked_sub(8).and_then(|at| bytes[at..].first_chunk::<4>());
-    let length = length.map(|length| u32::from_le_bytes(*length) as usize);
-    let is_good = bytes.starts_with(b"PAR1")
-        && bytes.ends_with(b"PAR1")
-        && length.is_some_and(|length| length <= bytes.len().saturating_sub(12));
-    if is_good { Ok(()) } else { Err(damaged("it is not a whole Parquet file")) }
+/// Checks the footer of a file, and charges what it takes while the file is read.
+pub(super) fn check_footer(bytes: &[u8], loan: &mut Loan) -> Result<()> {
+    let mut rest = footer(bytes).ok_or_else(|| damaged("it is not a whole Parquet file"))?;
+    loan.add(rest.len().saturating_mul(FOOTER_BYTE))?;
+    let (mut listed, mut largest) = (0usize, 0);
+    thrift::read(&mut rest, thrift::FOOTER, &mut |path, value| match *path {
+        [thrift::LIST, 2] | [2, 5] => largest = largest.max(value),
+        [thrift::LIST, ..] => listed = listed.saturating_add(value as usize),
+        _ => {}
+    })?;
+    loan.add(listed.saturating_mul(LISTED))?;
+    if largest > MOST_ELEMENTS { Err(damaged("its schema is too large")) } else { Ok(()) }
+}
+
+/// Returns the footer of a file that is long enough for it.
+fn footer(bytes: &[u8]) -> Option<&[u8]> {
+    let end = bytes.len().checked_sub(8)?;
+    let length = u32::from_le_bytes(*bytes[end..].first_chunk()?) as usize;
+    let start = end.checked_sub(length).filter(|&start| start >= 4)?;
+    (bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1")).then(|| &bytes[start..end])
 }
 
 /// Checks the pages of a column, and charges what they take while they are read one after the other: its dictionary, and
@@ -79,7 +96,7 @@ impl Page {
     /// Reads the header at the beginning of `rest`, which then begins after it.
     fn read(rest: &mut &[u8]) -> Result<Self> {
         let mut page = Self::default();
-        each_field(rest, 0, &mut |field, number| match *field {
+        thrift::read(rest, thrift::PAGE, &mut |path, number| match *path {
             [2] => page.unpacked = number,
             [3] => page.packed = number,
             [5 | 8, 1] => page.values = number,
@@ -88,72 +105,4 @@ impl Page {
         })?;
         Ok(page)
     }
-}
-
-/// Calls `each` for the integers of a struct and of the structs in it, with the numbers of the fields that lead there.
-fn each_field(rest: &mut &[u8], depth: usize, each: &mut dyn FnMut(&[i64], u64)) -> Result<()> {
-    if depth > MAX_DEPTH {
-        return Err(too_deep());
-    }
-    let mut id = 0i64;
-    loop {
-        let header = byte(rest)?;
-        let (delta, kind) = (i64::from(header >> 4), header & 15);
-        if kind == 0 {
-            return Ok(());
-        }
-        id = if delta == 0 { unzigzag(varint(rest)?) } else { id + delta };
-        match kind {
-            12 => each_field(rest, depth + 1, &mut |inner, number| {
-                let path: Vec<i64> = std::iter::once(id).chain(inner.iter().copied()).collect();
-                each(&path, number);
-            })?,
-            // A negative number is a very large one, which no check lets pass.
-            4..=6 => each(&[id], unzigzag(varint(rest)?) as u64),
-            1 | 2 => {}
-            kind => skip(rest, kind, depth)?,
-        }
-    }
-}
-
-/// Skips a value that is not a field of its own.
-fn skip(rest: &mut &[u8], kind: u8, depth: usize) -> Result<()> {
-    match kind {
-        1..=3 => drop(byte(rest)?),
-        4..=6 => drop(varint(rest)?),
-        7 => take(rest, 8)?,
-        8 => {
-            let length = varint(rest)?;
-            take(rest, length)?;
-        }
-        9 | 10 => {
-            let header = byte(rest)?;
-            let count = if header >> 4 == 15 { varint(rest)? } else { u64::from(header >> 4) };
-            // Each item takes a byte at least.
-            if count > rest.len() as u64 || depth > MAX_DEPTH {
-                return Err(too_deep());
-            }
-            (0..count).try_for_each(|_| skip(rest, header & 15, depth + 1))?;
-        }
-        12 => each_field(rest, depth + 1, &mut |_, _| {})?,
-        _ => return Err(damaged("the header of a page is damaged")),
-    }
-    Ok(())
-}
-
-fn byte(rest: &mut &[u8]) -> Result<u8> {
-    let (&first, others) =
-        rest.split_first().ok_or_else(|| Error::new(ErrorKind::Truncated, "a page ends too early"))?;
-    *rest = others;
-    Ok(first)
-}
-
-fn take(rest: &mut &[u8], length: u64) -> Result<()> {
-    let length = usize::try_from(length).ok().filter(|&length| length <= rest.len());
-    *rest = &rest[length.ok_or_else(|| damaged("a page ends too early"))?..];
-    Ok(())
-}
-
-fn too_deep() -> Error {
-    damaged("the header of a page is damaged")
 }

@@ -112,12 +112,12 @@ pub(crate) struct BlockSampleReader {
 }
 
 impl BlockSampleReader {
-    /// Opens the samples; those of the first format have no profiles.
-    pub(crate) fn open(file: Vec<u8>, has_profiles: bool) -> Result<Self> {
+    /// Opens the samples; those of the first format have no profiles. What the footer takes is added to the loan.
+    pub(crate) fn open(file: Vec<u8>, has_profiles: bool, loan: &mut Loan) -> Result<Self> {
         let first_format = || SAMPLES.replace(PROFILE, "");
         let file = guarded(|| match has_profiles {
-            true => columns::File::open(SAMPLES, file),
-            false => columns::File::open(&first_format(), file),
+            true => columns::File::open(SAMPLES, file, loan),
+            false => columns::File::open(&first_format(), file, loan),
         })?;
         Ok(Self { file, has_profiles, group: 0, open: None })
     }

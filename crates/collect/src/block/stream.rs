@@ -59,7 +59,7 @@ impl Block {
             shared,
             tables,
             tables_loan,
-            samples: BlockSampleReader::open(samples, has_profiles)?,
+            samples: BlockSampleReader::open(samples, has_profiles, &mut loan)?,
             rest: Vec::new(),
             rest_loan: budget.lend(0)?,
             is_over: false,
