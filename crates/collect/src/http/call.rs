@@ -86,8 +86,9 @@ pub(super) fn is_of_another_site(headers: &HeaderMap) -> bool {
     if let Some(site) = text("sec-fetch-site") {
         return !matches!(site, "same-origin" | "none");
     }
-    let origin = text("origin").and_then(|origin| origin.split_once("://")).map(|(_, host)| host);
-    origin.is_some_and(|origin| Some(origin) != text("host"))
+    // A page that hides where it is from has the origin `null`.
+    let is_other = |origin: &str| origin.split_once("://").is_none_or(|(_, host)| Some(host) != text("host"));
+    text("origin").is_some_and(is_other)
 }
 
 /// Reads the parameters of an address.
@@ -119,6 +120,8 @@ pub(super) mod tests {
         assert!(is_of_another_site(&headers(&[("sec-fetch-site", "cross-site")])));
         assert!(is_of_another_site(&headers(&[("origin", "http://evil"), ("host", "h:1")])));
         assert!(is_of_another_site(&headers(&[("origin", "http://evil")])));
+        assert!(is_of_another_site(&headers(&[("origin", "null"), ("host", "h:1")])));
+        assert!(is_of_another_site(&headers(&[("origin", "null")])));
     }
 
     #[test]

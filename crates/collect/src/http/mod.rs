@@ -133,18 +133,34 @@ async fn handle(server: Arc<CollectorServer>, request: Request) -> Response {
     }
     let content_type = text_of(request.headers(), header::CONTENT_TYPE);
     let dialect = Dialect::of(request.version(), request.uri().path(), content_type);
-    let lane = server.lane(request.uri().path());
-    let Ok(Ok(turn)) = tokio::time::timeout(TURN, lane.reading.clone().acquire_owned()).await else {
-        return dialect.refusal(&Refused::new(429, "too many requests at once; send it again later"));
-    };
-    let answer = match admitted(&server, request).await {
-        Ok((call, tenant)) => answered(server.clone(), dialect, call, tenant, turn).await,
-        Err(refused) => Err(refused),
-    };
-    answer.unwrap_or_else(|refused| dialect.refusal(&refused))
+    match answered(server, dialect, request).await {
+        Ok(response) => response,
+        Err(refused) => dialect.refusal(&refused),
+    }
 }
 
 async fn answered(
+    server: Arc<CollectorServer>,
+    dialect: Dialect,
+    request: Request,
+) -> Result<Response, Refused> {
+    let path = request.uri().path();
+    check_site(request.method(), path, request.headers())?;
+    if let Some(probe) = Route::of(path).filter(|route| matches!(route.work, Work::Probe)) {
+        // Also while the collector is busy. What a stranger sends with it is not read.
+        return probe.check_method(request.method()).map(|()| text(200, "ready\n".to_owned()));
+    }
+    // Before there is a place for the request: those without a token must not take the places of others.
+    let tenant = server.access.tenant_of(request.headers())?;
+    let reading = server.lane(path).reading.clone().acquire_owned();
+    let Ok(Ok(turn)) = tokio::time::timeout(TURN, reading).await else {
+        return Err(Refused::new(429, "too many requests at once; send it again later"));
+    };
+    let call = received(&server, request).await?;
+    worked_on(server, dialect, call, tenant, turn).await
+}
+
+async fn worked_on(
     server: Arc<CollectorServer>,
     dialect: Dialect,
     call: Call,
@@ -165,13 +181,10 @@ async fn answered(
     answer.unwrap_or_else(|_| Err(Refused::new(500, "the collector failed (a bug in flamelet)")))
 }
 
-/// Checks who asks, and reads the body up to the cap. Also returns the tenant of the call.
-async fn admitted(server: &CollectorServer, request: Request) -> Result<(Call, Option<Tenant>), Refused> {
+/// Reads the body up to the cap.
+async fn received(server: &CollectorServer, request: Request) -> Result<Call, Refused> {
     let (parts, body) = request.into_parts();
     let path = parts.uri.path().to_owned();
-    let is_probe = Route::of(&path).is_some_and(|route| matches!(route.work, Work::Probe));
-    let tenant = if is_probe { None } else { server.access.tenant_of(&parts.headers)? };
-    check_site(&parts.method, &path, &parts.headers)?;
     let caps = &server.tenants.main().options.caps;
     let (most, limit, time) = match symbols::is_upload(&path) {
         true => (caps.symbols, "limits.symbols", UPLOAD_TIME),
@@ -180,7 +193,7 @@ async fn admitted(server: &CollectorServer, request: Request) -> Result<(Call, O
     let body = tokio::time::timeout(time, read_body(body, most, limit)).await;
     let body = body.map_err(|_| Refused::new(408, "the body took too long"))??;
     let query = parts.uri.query().unwrap_or_default().to_owned();
-    Ok((Call { method: parts.method, path, query, headers: parts.headers, body }, tenant))
+    Ok(Call { method: parts.method, path, query, headers: parts.headers, body })
 }
 
 /// Refuses requests for a host name that is not this machine's, where everybody on this machine may ask.
@@ -237,14 +250,13 @@ fn answer(
     }
     route.check_method(&call.method)?;
     match &route.work {
-        Work::Probe => Ok(text(200, "ready\n".to_owned())),
         Work::Ask(ask) => ask(&Asking { collector, call, has_viewer }),
         Work::Api(question) => ask::api(collector, question, call),
         Work::Symbols => symbols::receive(collector, call),
         Work::Ingest => receive::ingest(collector, call).map(|()| text(200, String::new())),
         Work::Receive(receiver) => receive::receive(collector, *receiver, dialect, call),
-        // Its own router answers before this one.
-        Work::View => Err(unknown()),
+        // They are answered before.
+        Work::Probe | Work::View => Err(unknown()),
     }
 }
 

@@ -64,3 +64,47 @@ fn slow_senders_do_not_keep_those_who_ask_waiting() {
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     });
 }
+
+fn answer_to(mut stream: TcpStream) -> String {
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer
+}
+
+#[test]
+fn strangers_take_no_places_and_probes_need_none() {
+    let site = Site::new();
+    let tenants = Arc::new(Tenants::open(site.options(), false, || Box::new(Nowhere)).expect("opened"));
+    let access = Access::parse("secret\n").expect("a token");
+    while_serving_tenants(&tenants, access, |address| {
+        let begin = |request: &str, more: &str| {
+            let mut stream = connect(address, &format!("{request} HTTP/1.1"));
+            stream.write_all(format!("{more}\r\n").as_bytes()).expect("sent");
+            stream
+        };
+        // All places for questions are taken: each has a place when it is told to continue.
+        let token = "Authorization: Bearer secret\r\n";
+        let slow = format!("{token}Content-Length: 1000\r\nExpect: 100-continue\r\n");
+        let asking: Vec<TcpStream> =
+            (0..32).map(|_| begin("POST /querier.v1.QuerierService/LabelNames", &slow)).collect();
+        for mut one in &asking {
+            let mut line = [0; 12];
+            one.read_exact(&mut line).expect("an answer");
+            assert_eq!(&line, b"HTTP/1.1 100");
+        }
+        let probe = answer_to(begin("GET /ready", ""));
+        assert!(probe.starts_with("HTTP/1.1 200") && probe.ends_with("ready\n"), "{probe}");
+        let stranger = answer_to(begin("GET /api/services", ""));
+        assert!(stranger.starts_with("HTTP/1.1 401"), "{stranger}");
+        drop(asking);
+        // What they announce is not waited for.
+        let probes: Vec<TcpStream> =
+            (0..40).map(|_| begin("GET /ready", "Content-Length: 1000\r\n")).collect();
+        let asked = answer_to(begin("GET /api/services", token));
+        assert!(asked.starts_with("HTTP/1.1 200"), "{asked}");
+        for probe in probes {
+            let probe = answer_to(probe);
+            assert!(probe.starts_with("HTTP/1.1 200"), "{probe}");
+        }
+    });
+}

@@ -2,12 +2,19 @@
 
 use crate::collector::Refused;
 
+/// The longest boundary that a form may have (RFC 2046). Each byte of the form may be compared with all of it.
+const LONGEST_BOUNDARY: usize = 70;
+
 /// Returns the profile in a form: the part named `profile`.
 pub(super) fn file(content_type: &str, body: &[u8]) -> Result<Vec<u8>, Refused> {
     let wrong = |what: &str| Refused::new(400, format!("the form cannot be read: {what}"));
     let boundary = content_type.split("boundary=").nth(1).map(|rest| rest.split(';').next().unwrap_or(rest));
     let boundary = boundary.map(|text| text.trim().trim_matches('"')).filter(|text| !text.is_empty());
-    let mark = format!("--{}", boundary.ok_or_else(|| wrong("it has no boundary"))?);
+    let boundary = boundary.ok_or_else(|| wrong("it has no boundary"))?;
+    if boundary.len() > LONGEST_BOUNDARY {
+        return Err(wrong("its boundary is longer than 70 bytes"));
+    }
+    let mark = format!("--{boundary}");
     let starts = find_all(body, mark.as_bytes());
     for pair in starts.windows(2) {
         // Marks may overlap if the boundary is made of dashes.
@@ -38,5 +45,16 @@ mod tests {
         assert!(file("multipart/form-data", body).is_err());
         assert!(file("multipart/form-data; boundary=C", body).is_err());
         assert!(file("multipart/form-data; boundary=-", b"-----").is_err(), "its marks overlap");
+    }
+
+    /// Looking for a long one in a long body that nearly has it everywhere would take hours.
+    #[test]
+    fn a_boundary_is_as_long_as_allowed() {
+        for (length, is_read) in [(LONGEST_BOUNDARY, true), (LONGEST_BOUNDARY + 1, false)] {
+            let boundary = "b".repeat(length);
+            let body = format!("--{boundary}\r\nname=\"profile\"\r\n\r\nhello\r\n--{boundary}--\r\n");
+            let found = file(&format!("multipart/form-data; boundary={boundary}"), body.as_bytes());
+            assert_eq!(found.is_ok(), is_read, "{length}: {found:?}");
+        }
     }
 }
