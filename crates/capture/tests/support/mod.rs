@@ -105,11 +105,6 @@ impl Names {
         self.sum(profile, |names| names.iter().any(|name| name.contains(part)))
     }
 
-    /// The CPU time of the samples whose leaf is such a function.
-    pub(crate) fn at_leaf(&self, profile: &Profile, part: &str) -> Duration {
-        self.sum(profile, |names| names.first().is_some_and(|name| name.contains(part)))
-    }
-
     /// The CPU time of the samples whose names satisfy `wanted`.
     pub(crate) fn sum(&self, profile: &Profile, wanted: impl Fn(&[&str]) -> bool) -> Duration {
         let nanos =

@@ -26,12 +26,7 @@ pub(super) fn plan(request: &Incoming<'_>, kind: &'static str, delivery: Deliver
     let Some(from) = from else {
         return Err(Refusal::bad_parameter("to without from: give both, such as from=-2h&to=-1h"));
     };
-    if from >= to {
-        let (from, to) = (moment::format(from), moment::format(to));
-        return Err(Refusal::bad_parameter(format!(
-            "the range is empty: it begins at {from} and ends at {to}"
-        )));
-    }
+    moment::range(from, to).map_err(|error| Refusal::bad_parameter(error.to_string()))?;
     Ok(Plan::Profile(Capture::Range { kind, from, to }, delivery))
 }
 

@@ -58,10 +58,7 @@ impl Profiler {
             let message = "the service keeps no history: build the profiler with `.history(…)`";
             return Err(Error::new(ErrorKind::NotEnabled, message));
         };
-        if from >= to {
-            let (from, to) = (moment::format(from), moment::format(to));
-            return Err(Error::invalid(format!("the range is empty: it begins at {from} and ends at {to}")));
-        }
+        moment::range(from, to)?;
         let reader = Reader::open(folder)?;
         let profile = self.selected(&reader, &Query::new(kind, from, to))?;
         profile.ok_or_else(|| nothing(&reader, kind, from, to))
