@@ -1,13 +1,14 @@
 //! Unpacks the bodies of requests.
 
+use std::borrow::Cow;
 use std::io::Read;
 
 use flamelet_profile::{Error, ErrorKind, Result};
 
 /// Unpacks a body by its `Content-Encoding`, up to `most` bytes.
-pub fn unpack_body(encoding: &str, body: Vec<u8>, most: usize) -> Result<Vec<u8>> {
+pub fn unpack_body(encoding: &str, body: Cow<'_, [u8]>, most: usize) -> Result<Vec<u8>> {
     match encoding.trim() {
-        "" | "identity" => Ok(body),
+        "" | "identity" => Ok(body.into_owned()),
         "gzip" => gunzip(&body, most),
         other => {
             let shown: String = other.chars().take(20).collect();

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use axum::body::{Body, HttpBody};
 use axum::http::{HeaderMap, Method, header};
 use flamelet_profile::{ErrorKind, percent};
-use flamelet_remote::receive::gunzip;
+use flamelet_remote::receive::unpack_body;
 
 use crate::collector::{Collector, Refused};
 
@@ -29,17 +29,12 @@ impl Call {
 
     /// Returns the body, unpacked by its content encoding, up to a cap.
     pub(super) fn unpacked(&self, most: usize) -> Result<Vec<u8>, Refused> {
-        match self.header(header::CONTENT_ENCODING).trim() {
-            "" | "identity" => Ok(self.body.clone()),
-            "gzip" => gunzip(&self.body, most).map_err(|error| match error.kind() {
-                ErrorKind::TooLarge => Refused::new(413, format!("{error} (limits.body)")),
-                _ => error.into(),
-            }),
-            other => {
-                let shown: String = other.chars().take(20).collect();
-                Err(Refused::new(415, format!("the content encoding {shown:?} is not supported; use gzip")))
-            }
-        }
+        let unpacked = unpack_body(self.header(header::CONTENT_ENCODING), (&*self.body).into(), most);
+        unpacked.map_err(|error| match error.kind() {
+            ErrorKind::TooLarge => Refused::new(413, format!("{error} (limits.body)")),
+            ErrorKind::Unsupported => Refused::new(415, error.to_string()),
+            _ => error.into(),
+        })
     }
 }
 

@@ -121,7 +121,7 @@ const MAX_BODY: usize = 4 << 20;
 
 /// Unpacks the body of a request by its `Content-Encoding`.
 pub fn unpack(encoding: &str, body: Vec<u8>) -> Result<Vec<u8>> {
-    unpack_body(encoding, body, MAX_BODY)
+    unpack_body(encoding, body.into(), MAX_BODY)
 }
 
 /// Answers a call of `method`, which is one of [`METHODS`], with this body.
