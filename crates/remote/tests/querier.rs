@@ -255,6 +255,22 @@ fn the_old_render_call() {
         text.contains(r#""names":["total","main","a"]"#) && text.contains(r#""format":"single""#),
         "{text}"
     );
+    assert!(text.contains(r#""groups":null"#), "{text}");
+    let asked = [("query", TYPE), ("from", "1794700800"), ("until", "1794700859.999"), ("groupBy", "route")];
+    let found = render(&Known, false, &parameters(&asked), now);
+    let value: serde_json::Value = serde_json::from_slice(&found.body).expect("JSON");
+    // Steps of 15 seconds; the windows are at 5, 15, 25, 35, 45 and 55.
+    let timeline = |samples: [i64; 4]| serde_json::json!({"startTime": THEN / 1000, "samples": samples, "durationDelta": 15, "watermarks": null});
+    assert_eq!(value["timeline"], timeline([1000, 2500, 1500, 2500]), "{value}");
+    assert_eq!(value["flamebearer"]["numTicks"], 7500);
+    assert_eq!(value["groups"]["/a"], timeline([1000, 2000, 1000, 2000]), "{value}");
+    assert_eq!(value["groups"]["/b"], timeline([0, 500, 500, 500]), "{value}");
+    let always = [("query", TYPE), ("from", "1"), ("until", "now"), ("groupBy", "zone")];
+    let found = render(&Known, false, &parameters(&always), now);
+    let value: serde_json::Value = serde_json::from_slice(&found.body).expect("JSON");
+    let samples = value["groups"]["*"]["samples"].as_array().expect("a list");
+    assert_eq!(samples.iter().filter_map(serde_json::Value::as_i64).sum::<i64>(), 7500);
+    assert!(samples.len() <= 1500, "{}", samples.len());
     let sides =
         [("leftQuery", &*query), ("leftFrom", "now-1h"), ("rightQuery", TYPE), ("rightFrom", "now-1h")];
     let found = render(&Known, true, &parameters(&sides), now);

@@ -31,7 +31,7 @@ pub const METHODS: &[&str] = &[
 const NODES: usize = 8192;
 /// The most points of one series, and the most series.
 const MAX_POINTS: i64 = 11_000;
-const MAX_SERIES: usize = 2000;
+pub(super) const MAX_SERIES: usize = 2000;
 /// The most sets of labels that are looked at, and the most values of windows that are added up.
 const MAX_LABEL_SETS: usize = 200_000;
 const MAX_VALUES: usize = 1_000_000;
@@ -82,7 +82,7 @@ fn types_of(measured: &Measured) -> impl Iterator<Item = ProfileType> {
 
 impl Request {
     /// Returns the requested time range.
-    fn span(&self) -> Result<Span> {
+    pub(super) fn span(&self) -> Result<Span> {
         if self.start == 0 || self.end == 0 {
             return Err(Error::invalid("missing time range in the query"));
         }
@@ -162,7 +162,7 @@ fn profile_types(source: &dyn Source, request: &Request) -> Result<Response> {
     Ok(Response::ProfileTypes(measured.iter().flat_map(types_of).collect()))
 }
 
-fn too_many(what: &str, most: usize) -> Error {
+pub(super) fn too_many(what: &str, most: usize) -> Error {
     let message = format!("more than {most} {what}: ask for a shorter time, or select some of them");
     Error::new(ErrorKind::TooLarge, message)
 }
@@ -386,6 +386,25 @@ fn steps_of(source: &dyn Source, request: &Request) -> Result<(i64, Steps)> {
         values_below(source, request, &chosen, step, &mut steps)?;
     }
     Ok((step, steps))
+}
+
+/// Calls `each` with the time of each window, the labels by which the request groups, and the value.
+pub(super) fn each_value(
+    source: &dyn Source,
+    request: &Request,
+    each: &mut dyn FnMut(i64, OwnedLabels, i64),
+) -> Result<()> {
+    let (span, selector) = (request.span()?, Selector::parse_all(&request.selectors)?);
+    narrowed(source, &selector, |source| {
+        let Some(chosen) = choose(source, &request.type_id, span)? else { return Ok(()) };
+        let (type_id, service) = (chosen.kind.id(), source.service());
+        source.totals(&chosen.source_name, span, &mut |time, labels, values| {
+            let value = values.get(chosen.value).copied().unwrap_or(0);
+            if value != 0 && selector.matches(|name| label(name, labels, service, &type_id)) {
+                each(time, group_of(request, labels, service, &type_id), value);
+            }
+        })
+    })
 }
 
 fn group_of(request: &Request, labels: &Labels<'_>, service: &str, type_id: &str) -> OwnedLabels {

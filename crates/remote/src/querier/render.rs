@@ -1,5 +1,7 @@
 //! `/pyroscope/render` and `/pyroscope/render-diff`.
 
+use std::collections::BTreeMap;
+
 use flamelet_profile::{Error, Result, moment};
 use serde_json::{Value, json};
 
@@ -8,6 +10,9 @@ use super::{QueryAnswer, Source, calls, failure};
 use crate::flame::{self, Flame};
 
 const MILLISECOND: i64 = 1_000_000;
+/// The points of a timeline at most, and its shortest step in seconds, as Pyroscope has them.
+const MAX_POINTS: u64 = 1500;
+const SHORTEST_STEP: u64 = 15;
 
 /// Answers `/pyroscope/render` (or `render-diff`) with these parameters; `now` is in nanoseconds since 1970.
 pub fn render(source: &dyn Source, is_diff: bool, parameters: &[(String, String)], now: i64) -> QueryAnswer {
@@ -55,13 +60,49 @@ fn request(parameters: &[(String, String)], prefix: &str, now: i64) -> Result<Re
 }
 
 fn single(source: &dyn Source, parameters: &[(String, String)], now: i64) -> Result<Value> {
-    let request = request(parameters, "", now)?;
+    let mut request = request(parameters, "", now)?;
+    request.labels.extend(first(parameters, &["groupBy"]).map(str::to_owned));
     let tree = calls::tree(source, &request)?;
     let flame = flame::single(&tree, request.nodes());
     let mut value = flamebearer(&flame, &request, "single");
-    let seconds = (request.start / 1000, (request.end - request.start).max(0) / 1000);
-    value["timeline"] = json!({ "startTime": seconds.0, "samples": [flame.total], "durationDelta": seconds.1, "watermarks": null });
+    add_timelines(source, &request, &mut value)?;
     Ok(value)
+}
+
+/// Adds the values over time, and with `groupBy` those of each value of this label.
+fn add_timelines(source: &dyn Source, request: &Request, into: &mut Value) -> Result<()> {
+    let span = request.span()?;
+    let length = span.to.saturating_sub(span.from).unsigned_abs();
+    let step = (length / 1000).div_ceil(MAX_POINTS).max(SHORTEST_STEP);
+    let points = usize::try_from(length.div_ceil(step * 1000)).unwrap_or(0);
+    let mut all = vec![0i64; points];
+    let mut groups: BTreeMap<String, Vec<i64>> = BTreeMap::new();
+    calls::each_value(source, request, &mut |time, labels, value| {
+        let at = time.saturating_sub(span.from).unsigned_abs() / (step * 1000);
+        let add = |points: &mut Vec<i64>| {
+            let point = usize::try_from(at).ok().and_then(|at| points.get_mut(at));
+            point.into_iter().for_each(|sum| *sum = sum.saturating_add(value));
+        };
+        add(&mut all);
+        if !request.labels.is_empty() && groups.len() <= calls::MAX_SERIES {
+            // Pyroscope's name for what does not have the label.
+            let group = labels.into_iter().next().map_or("*".to_owned(), |(_, value)| value);
+            add(groups.entry(group).or_insert_with(|| vec![0; points]));
+        }
+    })?;
+    if groups.len() > calls::MAX_SERIES {
+        return Err(calls::too_many("series", calls::MAX_SERIES));
+    }
+    let timeline = |samples: Vec<i64>| {
+        json!({
+            "startTime": span.from / 1000, "samples": samples, "durationDelta": step, "watermarks": null,
+        })
+    };
+    into["timeline"] = timeline(all);
+    if !request.labels.is_empty() {
+        into["groups"] = groups.into_iter().map(|(group, samples)| (group, timeline(samples))).collect();
+    }
+    Ok(())
 }
 
 fn difference(source: &dyn Source, parameters: &[(String, String)], now: i64) -> Result<Value> {
