@@ -72,7 +72,9 @@ fn few_names(facts: &Facts<'_>) -> Option<Doubt> {
         share if share > 0.3 => format!("{:.0} % of it is in functions without names", share * 100.0),
         _ => return None,
     };
-    let helps = remedy_of_recorder(facts, "functions").unwrap_or_else(|| match facts.is_rust {
+    let noted =
+        remedy_of_recorder(facts, RUNTIME_NAMES).or_else(|| remedy_of_recorder(facts, "functions of "));
+    let helps = noted.unwrap_or_else(|| match facts.is_rust {
         true => "symbols: `debug = \"limited\"` in the release profile, and no `strip`".to_owned(),
         false => "symbols: the debug package of an installed program, `-g` for one that you build, the switch with \
                   which a runtime names its code"
@@ -81,6 +83,9 @@ fn few_names(facts: &Facts<'_>) -> Option<Doubt> {
     Some(Doubt { what, why: "functions without names cannot be told apart", helps })
 }
 
+/// The part of the recorder's note about functions of a runtime; that about a file names the file.
+const RUNTIME_NAMES: &str = " functions without names";
+
 /// Returns what the recorder noted about getting the rest of the `kind` that is missing, which is more precise than a guess:
 /// `93 % of the samples have Java functions without names: start java with …`.
 fn remedy_of_recorder(facts: &Facts<'_>, kind: &str) -> Option<String> {
@@ -88,21 +93,24 @@ fn remedy_of_recorder(facts: &Facts<'_>, kind: &str) -> Option<String> {
         let (share, rest) = comment.split_once(" % of the ")?;
         let (what, remedy) = rest.split_once(": ")?;
         let is_note = share.bytes().all(|byte| byte.is_ascii_digit()) && what.contains(kind);
-        is_note.then(|| remedy.to_owned())
+        let file = what.split_once("functions of ").and_then(|(_, rest)| rest.strip_suffix(" without names"));
+        let remedy = file.map_or_else(|| remedy.to_owned(), |file| format!("for {file}, {remedy}"));
+        is_note.then_some(remedy)
     })
 }
 
 fn none_is_yours(facts: &Facts<'_>) -> Option<Doubt> {
-    if facts.with_yours != 0 {
+    // An interpreter has libraries, which may look like yours.
+    const HARDLY_ANY: f64 = 0.1;
+    let share = facts.share(facts.with_yours);
+    if facts.with_yours != 0 && (facts.interpreter.is_none() || share > HARDLY_ANY) {
         return None;
     }
     Some(match &facts.interpreter {
         Some(name) => Doubt {
-            what: format!(
-                "it shows {name} itself, and none of the functions of the program that {name} runs"
-            ),
+            what: format!("it shows {name} itself, and not the program that {name} runs"),
             why: "costs of the interpreter do not say which of your functions cause them",
-            helps: remedy_of_recorder(facts, "functions").unwrap_or_else(|| {
+            helps: remedy_of_recorder(facts, RUNTIME_NAMES).unwrap_or_else(|| {
                 "a profiler of that language, whose file flamelet can open (`flamelet convert --help`)"
                     .to_owned()
             }),

@@ -16,28 +16,29 @@ pub(super) struct Rule {
     /// The share of the total below which the rule reports nothing.
     pub(super) least: f64,
     pub(super) why: &'static str,
-    pub(super) helps: Advice,
+    pub(super) helps: ByLanguage,
     /// What shows more of it.
     pub(super) shown: ShownBy,
 }
 
-/// What usually helps.
-pub(super) struct Advice {
+/// A text of a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ByLanguage {
     rust: &'static str,
     elsewhere: &'static str,
 }
 
-/// Advice that holds in every language.
-pub(super) const fn same(text: &'static str) -> Advice {
-    Advice { rust: text, elsewhere: text }
+/// A text that holds in every language.
+pub(super) const fn same(text: &'static str) -> ByLanguage {
+    ByLanguage { rust: text, elsewhere: text }
 }
 
-/// Advice for programs in Rust, and for others.
-pub(super) const fn by_language(rust: &'static str, elsewhere: &'static str) -> Advice {
-    Advice { rust, elsewhere }
+/// A text for programs in Rust, and one for others.
+pub(super) const fn by_language(rust: &'static str, elsewhere: &'static str) -> ByLanguage {
+    ByLanguage { rust, elsewhere }
 }
 
-impl Advice {
+impl ByLanguage {
     pub(super) fn of(&self, is_rust: bool) -> &'static str {
         if is_rust { self.rust } else { self.elsewhere }
     }

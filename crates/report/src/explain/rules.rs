@@ -73,7 +73,7 @@ pub(super) const RULES: &[Rule] = &[
         helps: same(
             "build with `debug-assertions = false` and `overflow-checks = false`, the defaults of release builds",
         ),
-        shown: ShownBy::Stacks("precondition_check|ub_checks"),
+        shown: ShownBy::Stacks(same("precondition_check|ub_checks")),
     },
     Rule {
         id: "overflow-checks",
@@ -100,7 +100,7 @@ pub(super) const RULES: &[Rule] = &[
         helps: same(
             "use a faster hasher (rustc-hash, foldhash, ahash) as the map's third parameter if the keys are not from untrusted input",
         ),
-        shown: ShownBy::Stacks("hash::(sip|random)|DefaultHasher"),
+        shown: ShownBy::Stacks(same("hash::(sip|random)|DefaultHasher")),
     },
     Rule {
         id: "allocation",
@@ -113,9 +113,10 @@ pub(super) const RULES: &[Rule] = &[
             "reuse buffers between iterations, use `Vec::with_capacity`, borrow instead of cloning, try a faster allocator (jemalloc, mimalloc)",
             "reuse buffers and objects between iterations, reserve the size that is needed, pass references instead of copies; in C and C++, try a faster allocator (jemalloc, mimalloc)",
         ),
-        shown: ShownBy::Stacks(
-            r"malloc|calloc|realloc|free\b|__r(ust|dl)_(de)?alloc|^<?(alloc::|std::)alloc::|_int_free|unlink_chunk|systrim|aligned_alloc|memalign|operator (new|delete)|_rjem_|\bje_|\b_?mi_|jemalloc|runtime\.(newobject|growslice)",
-        ),
+        shown: ShownBy::Stacks(by_language(
+            r"malloc|calloc|realloc|free\b|__r(ust|dl)_|\balloc::alloc::|std::alloc::|_rjem_|\bje_|\b_?mi_",
+            r"malloc|calloc|realloc|free\b|memalign|aligned_alloc|operator (new|delete)|\bje_|\b_?mi_|newobject|growslice",
+        )),
     },
     Rule {
         id: "growing",
@@ -138,9 +139,9 @@ pub(super) const RULES: &[Rule] = &[
             "use `with_capacity` or `reserve` where the size is known; `clear` and reuse buffers",
             "reserve the size where it is known (`reserve`, `make` with a capacity); empty and reuse buffers",
         ),
-        shown: ShownBy::Stacks(
+        shown: ShownBy::Stacks(same(
             "grow_one|grow_amortized|do_reserve_and_handle|finish_grow|_M_realloc|growslice",
-        ),
+        )),
     },
     Rule {
         id: "copying",
@@ -168,7 +169,9 @@ pub(super) const RULES: &[Rule] = &[
             "pass references or slices, use `Arc` or `Bytes` for shared data, `mem::take` instead of `clone`",
             "pass references, pointers or slices instead of copies; move what is no longer needed",
         ),
-        shown: ShownBy::Stacks("memcpy|memmove|intrinsics::copy|Clone>::clone|ConvertVec|to_vec|to_owned"),
+        shown: ShownBy::Stacks(same(
+            "memcpy|memmove|intrinsics::copy|Clone>::clone|ConvertVec|to_vec|to_owned",
+        )),
     },
     Rule {
         id: "formatting",
@@ -180,7 +183,7 @@ pub(super) const RULES: &[Rule] = &[
         helps: same(
             "`write!` into a reused buffer, use itoa and ryu for numbers, compare values instead of their text",
         ),
-        shown: ShownBy::Stacks("core::fmt|alloc::fmt|ToString|to_string"),
+        shown: ShownBy::Stacks(same("core::fmt|alloc::fmt|ToString|to_string")),
     },
     Rule {
         id: "regex-compilation",
@@ -196,9 +199,10 @@ pub(super) const RULES: &[Rule] = &[
             "compile once: `static RE: LazyLock<Regex>`, or keep the `Regex` in a struct",
             "compile once, into a global variable or a field, and use it for every match",
         ),
-        shown: ShownBy::Stacks(
-            r"regex_syntax|regex::builders|Regex::new|thompson::compiler|meta::(strategy::new|regex::Builder)|aho_corasick::(nfa::noncontiguous::Compiler|ahocorasick::AhoCorasickBuilder)|regexp\.(Must)?Compile|regexp/syntax",
-        ),
+        shown: ShownBy::Stacks(by_language(
+            "regex_syntax|Regex::new",
+            r"regexp\.(Must)?Compile|regexp/syntax",
+        )),
     },
     Rule {
         id: "json",
@@ -211,7 +215,7 @@ pub(super) const RULES: &[Rule] = &[
             "deserialize into structs with borrowed fields instead of `Value`; `to_writer` into a kept buffer; a binary format between your own services",
             "decode into types of your own instead of generic maps, write into a kept buffer, a faster library; a binary format between your own services",
         ),
-        shown: ShownBy::Stacks("serde_json|simd_json|sonic_rs|encoding/json"),
+        shown: ShownBy::Stacks(same("serde_json|simd_json|sonic_rs|encoding/json")),
     },
     Rule {
         id: "serialization",
@@ -221,7 +225,9 @@ pub(super) const RULES: &[Rule] = &[
         least: 0.08,
         why: "each conversion reads and copies all of the data",
         helps: same("serialize once and share the bytes; skip unused fields; decode lazily"),
-        shown: ShownBy::Stacks("bincode|prost|rmp|ciborium|postcard|toml|yaml|csv|xml|protobuf|flatbuffers"),
+        shown: ShownBy::Stacks(same(
+            "bincode|prost|rmp|ciborium|postcard|toml|yaml|csv|xml|protobuf|flatbuffers",
+        )),
     },
     Rule {
         id: "compression",
@@ -233,9 +239,9 @@ pub(super) const RULES: &[Rule] = &[
         helps: same(
             "use a lower level, or zstd or lz4 instead of gzip, which are also faster to decompress; compress once and cache; do not compress small responses",
         ),
-        shown: ShownBy::Stacks(
+        shown: ShownBy::Stacks(same(
             "flate2|miniz|zstd|ZSTD_|HUF_|FSE_|[dD]eflate|inflate|zlib|libz|[bB]rotli|lz4|LZ4_|snap::|lzma|compress/",
-        ),
+        )),
     },
     Rule {
         id: "cryptography",
@@ -247,9 +253,9 @@ pub(super) const RULES: &[Rule] = &[
         helps: same(
             "keep connections open, resume sessions, hash once, use a non-cryptographic hash for trusted data",
         ),
-        shown: ShownBy::Stacks(
+        shown: ShownBy::Stacks(same(
             r"rustls|\bring(::|-|_core)|aws_lc|openssl|OPENSSL_|EVP_|SHA(256|512)_|sha[123]::|blake|aes|chacha20|poly1305|argon2|bcrypt|native_tls|md5::|curve25519|ed25519|rsa::|p256|crypto/",
-        ),
+        )),
     },
     Rule {
         id: "reference-counts",
@@ -265,7 +271,7 @@ pub(super) const RULES: &[Rule] = &[
         helps: same(
             "borrow (`&T`) inside a call instead of cloning the `Arc`; clone once for each task, not for each item",
         ),
-        shown: ShownBy::Stacks(r"\b(Arc|Rc)<|alloc::(sync|rc)::"),
+        shown: ShownBy::Stacks(same(r"\b(Arc|Rc)<|alloc::(sync|rc)::")),
     },
     Rule {
         id: "atomics",
@@ -281,7 +287,7 @@ pub(super) const RULES: &[Rule] = &[
         helps: same(
             "count in a local variable and add it up at the end, keep one counter for each thread (on a cache line of its own), lock once for many items",
         ),
-        shown: ShownBy::Stacks("sync::atomic"),
+        shown: ShownBy::Stacks(same("sync::atomic")),
     },
     Rule {
         id: "spinning",
@@ -309,7 +315,7 @@ pub(super) const RULES: &[Rule] = &[
         least: 0.03,
         why: "threads spend time waiting for each other, or wake up for too little work",
         helps: same("hold the lock for a shorter time, split it, hand over batches instead of single items"),
-        shown: ShownBy::Stacks("spin|backoff|yield|lock_contended"),
+        shown: ShownBy::Stacks(same("spin|backoff|yield|lock_contended")),
     },
     Rule {
         id: "wake-ups",
@@ -336,7 +342,7 @@ pub(super) const RULES: &[Rule] = &[
             "hand over batches instead of single items, fewer threads, `try_lock` or a channel that spins briefly",
             "hand over batches instead of single items, use fewer threads, hold locks for a shorter time",
         ),
-        shown: ShownBy::Stacks("futex|try_to_wake_up|wake_up_q"),
+        shown: ShownBy::Stacks(same("futex|try_to_wake_up|wake_up_q")),
     },
     Rule {
         id: "page-faults",
@@ -360,7 +366,9 @@ pub(super) const RULES: &[Rule] = &[
         helps: same(
             "keep large buffers instead of freeing them; use an allocator that returns memory later; make fewer, larger mappings",
         ),
-        shown: ShownBy::Stacks("page_fault|do_user_addr_fault|handle_mm_fault|memset|clear_(huge_)?page"),
+        shown: ShownBy::Stacks(same(
+            "page_fault|do_user_addr_fault|handle_mm_fault|memset|clear_(huge_)?page",
+        )),
     },
     Rule {
         id: "system-calls",
@@ -373,7 +381,7 @@ pub(super) const RULES: &[Rule] = &[
             "buffer (`BufReader`, `BufWriter`), read and write more at once, keep files and sockets open",
             "buffer, read and write more at once, keep files and sockets open",
         ),
-        shown: ShownBy::Stacks("do_syscall_64|entry_SYSCALL|el0_svc|_sys_"),
+        shown: ShownBy::Stacks(same("do_syscall_64|entry_SYSCALL|el0_svc|_sys_")),
     },
     Rule {
         id: "logging",
@@ -385,7 +393,7 @@ pub(super) const RULES: &[Rule] = &[
         helps: same(
             "use a higher level in production (`release_max_level_info`), fewer fields in hot spans, a non-blocking writer",
         ),
-        shown: ShownBy::Stacks(r"tracing_(core|subscriber|log)|tracing::span|\blog::|slog::|logger::"),
+        shown: ShownBy::Stacks(same(r"tracing_(core|subscriber|log)|tracing::span|\blog::|slog::|logger::")),
     },
     Rule {
         id: "dropping",
@@ -418,7 +426,7 @@ pub(super) const RULES: &[Rule] = &[
         helps: same(
             "make fewer, larger allocations (an arena, a `Vec` with indices), drop on another thread, reuse values",
         ),
-        shown: ShownBy::Stacks("drop_in_place|mem::drop"),
+        shown: ShownBy::Stacks(same("drop_in_place|mem::drop")),
     },
     Rule {
         id: "one-busy-thread",
@@ -456,7 +464,7 @@ pub(super) const RULES: &[Rule] = &[
         helps: same(
             "look at /debug/pprof/mutex for the code that holds it; do less under the lock, copy out what is needed, split it, or use an `RwLock` or a channel",
         ),
-        shown: ShownBy::Stacks("lock"),
+        shown: ShownBy::Stacks(same("lock")),
     },
     Rule {
         id: "lock-holder",
@@ -492,7 +500,7 @@ pub(super) const RULES: &[Rule] = &[
         helps: same(
             "hold it for a shorter time, first of all not across other awaits; then enlarge the pool; refuse early instead of queueing without a limit",
         ),
-        shown: ShownBy::Stacks("pool|semaphore|Semaphore"),
+        shown: ShownBy::Stacks(same("pool|semaphore|Semaphore")),
     },
     Rule {
         id: "blocked-executor",

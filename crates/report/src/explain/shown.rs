@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::facts::Facts;
 use super::places::FoundPlace;
+use super::rule::ByLanguage;
 
 /// What shows more of what a rule finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +12,7 @@ pub(super) enum ShownBy {
     /// Your functions.
     Yours,
     /// Your functions, of the stacks with a frame that matches.
-    Stacks(&'static str),
+    Stacks(ByLanguage),
     /// The threads.
     Threads,
     /// The lines of the function.
@@ -60,7 +61,7 @@ impl ShownBy {
         match (self, places.first()) {
             (Self::Lines, Some(place)) => Closer::Lines { function: place.function.clone() },
             (Self::Yours | Self::Lines, _) => yours("", ""),
-            (Self::Stacks(focus), _) => yours(focus, ""),
+            (Self::Stacks(focus), _) => yours(focus.of(facts.is_rust), ""),
             (Self::Threads, _) => Closer::Threads,
             (Self::InUse, _) => Closer::Heap { what: "in-use" },
             (Self::Growth, _) => Closer::Heap { what: "growth" },

@@ -3,6 +3,7 @@ use flamelet_profile::{Granularity, ProfileBuilder};
 mod document;
 mod waits;
 
+use super::rule::ByLanguage;
 use super::shown::ShownBy;
 use super::*;
 use crate::options::{ReportKind, ReportOptions};
@@ -128,12 +129,18 @@ fn each_rule_applies_where_it_must_and_nowhere_else() {
     }
 }
 
+/// Returns whether the expression for programs of any language keeps stacks with the function.
+fn keeps(focus: ByLanguage, name: &str) -> bool {
+    let focus = [true, false].map(|is_rust| regex::Regex::new(focus.of(is_rust)).expect("an expression"));
+    focus.iter().any(|focus| focus.is_match(name))
+}
+
 #[test]
 fn the_command_of_a_finding_keeps_the_stacks_that_it_is_about() {
     for (id, loud, _) in PAIRS {
         let rule = RULES.iter().find(|rule| rule.id == *id).expect("a rule");
         if let ShownBy::Stacks(focus) = rule.shown {
-            assert!(regex::Regex::new(focus).expect("an expression").is_match(loud), "{id}: {focus}: {loud}");
+            assert!(keeps(focus, loud), "{id}: {focus:?}: {loud}");
         }
     }
 }
@@ -152,10 +159,12 @@ fn the_command_of_a_finding_matches_all_that_the_rule_looks_for() {
             Look::Check(_) => continue,
         };
         let ShownBy::Stacks(focus) = rule.shown else { continue };
-        let focus = regex::Regex::new(focus).expect("an expression");
+        // What the others call.
+        let inner = ["regex_automata::", "regex::builders::", "aho_corasick::", "unlink_chunk", "systrim"];
         for text in functions.starts.iter().chain(functions.parts) {
             let name = text.trim_end_matches('$');
-            assert!(focus.is_match(name), "{}: {focus} misses {name}", rule.id);
+            let is_inner = inner.iter().any(|start| name.starts_with(start));
+            assert!(is_inner || keeps(focus, name), "{}: {focus:?} misses {name}", rule.id);
         }
     }
 }
@@ -203,7 +212,10 @@ fn an_interpreter_is_not_the_program_that_it_runs() {
     let frame = made.builder.named_address(Some(perl), 0x1234, "Perl_pp_match", "", 0);
     let stack = made.builder.stack(&[frame]);
     made.builder.sample(stack, Default::default(), &[900, 9000]);
-    let finding = made.explained().findings.remove(0);
+    // What the recorder says about names of perl's own functions does not help.
+    made.builder
+        .comment("26 % of the samples are in functions of /usr/bin/perl without names: install a package");
+    let finding = made.add(&[TOTAL], 1, "main", 5).explained().findings.remove(0);
     assert!(finding.title.contains("it shows perl itself"), "{}", finding.title);
     assert!(finding.helps.contains("a profiler of that language"), "{}", finding.helps);
 }

@@ -35,9 +35,9 @@ fn owner(profile: &Profile, index: usize, mapping: &Mapping) -> Owner {
     }
     let library = file.split_once(".so").map(|(name, _)| name);
     let is_library = |name: &&str| library.is_some_and(|library| is_interpreter(library, name));
-    if INTERPRETERS.iter().any(|name| is_interpreter(file, name))
-        || INTERPRETER_LIBRARIES.iter().any(is_library)
-    {
+    let is_own = INTERPRETERS.iter().any(|name| is_interpreter(file, name));
+    // Python keeps the parts of its standard library that are in C in one folder.
+    if is_own || INTERPRETER_LIBRARIES.iter().any(is_library) || path.contains("/lib-dynload/") {
         return Owner::Dependency(Package { name: file.to_owned(), version: String::new() });
     }
     if is_of_another_system(path, file) {

@@ -70,6 +70,8 @@ fn a_rust_service() {
 fn interpreters_are_not_yours_whatever_their_paths_say() {
     const PYTHON: &str = "/root/.pyenv/versions/3.11.7/bin/python3.11";
     const LIBRARY: &str = "/root/.pyenv/versions/3.12.1/lib/libpython3.12.so.1.0";
+    const JSON: &str =
+        "/root/.pyenv/versions/3.11.7/lib/python3.11/lib-dynload/_json.cpython-311-x86_64-linux-gnu.so";
     check(
         &[
             (
@@ -79,6 +81,12 @@ fn interpreters_are_not_yours_whatever_their_paths_say() {
                 "dependency python3.11",
             ),
             (LIBRARY, "_PyEval_EvalFrameDefault", "", "dependency libpython3.12.so.1.0"),
+            (
+                JSON,
+                "encoder_listencode_dict",
+                "/tmp/build/Python-3.11.7/Modules/_json.c",
+                "dependency _json.cpython-311-x86_64-linux-gnu.so",
+            ),
             (
                 "/usr/bin/node",
                 "uv_mutex_init",
