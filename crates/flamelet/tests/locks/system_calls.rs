@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::time::Duration;
 
-use crate::contention::{alone, contend, profiler};
+use crate::contention::{ROUNDS, alone, contend, find, profiler, this_thread};
 
 fn errno() -> i32 {
     std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
@@ -102,6 +102,52 @@ fn a_signal_interrupts_a_wait_and_its_handler_may_wait() {
     }
     assert_eq!(thread.join().expect("no panic"), (-1, libc::EINTR));
     assert_eq!(IN_HANDLER.load(Ordering::SeqCst), 1);
+}
+
+extern "C" fn does_nothing(_: libc::c_int) {}
+
+#[inline(never)]
+fn waits_for_the_word_to_change(word: &AtomicU32) -> (i64, i32) {
+    let no_end: *const libc::timespec = std::ptr::null();
+    // SAFETY: the word lives during the call.
+    let result = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, 0, no_end) };
+    std::hint::black_box((result, errno()))
+}
+
+/// As when the stack of a thread is taken while it waits for a lock that others get: the kernel compares the value again, which has
+/// changed, and answers as if there had been no wait.
+#[test]
+fn a_wait_that_a_signal_interrupts_counts_even_if_the_value_has_changed_meanwhile() {
+    let _alone = alone();
+    let profiler = profiler();
+    // SAFETY: installs a handler; nothing else in this program uses the signal.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = does_nothing as extern "C" fn(libc::c_int) as usize;
+        action.sa_flags = libc::SA_RESTART;
+        assert_eq!(libc::sigaction(libc::SIGUSR2, &raw const action, std::ptr::null_mut()), 0);
+    }
+    let (word, waiter) = (AtomicU32::new(0), AtomicI32::new(0));
+    let truth = contend(
+        |meanwhile| {
+            word.store(0, Ordering::SeqCst);
+            meanwhile();
+            word.store(1, Ordering::SeqCst);
+            // SAFETY: sends a signal that has a handler.
+            let sent = unsafe {
+                let (process, thread) = (libc::getpid(), waiter.load(Ordering::SeqCst));
+                libc::syscall(libc::SYS_tgkill, process, thread, libc::SIGUSR2)
+            };
+            assert_eq!(sent, 0);
+        },
+        || {
+            waiter.store(this_thread(), Ordering::SeqCst);
+            assert_eq!(waits_for_the_word_to_change(&word), (-1, libc::EAGAIN));
+        },
+    );
+    let found = find(&profiler.block().expect("a profile"), "waits_for_the_word_to_change");
+    assert_eq!(found.count, i64::from(ROUNDS), "{found:?}");
+    assert!(found.delay >= truth.at_least && found.delay <= truth.waited, "{found:?} {truth:?}");
 }
 
 #[test]

@@ -20,6 +20,9 @@ static RATE: AtomicU64 = AtomicU64::new(0);
 static IS_PROBED: AtomicBool = AtomicBool::new(false);
 static WAS_CALLED: AtomicBool = AtomicBool::new(false);
 
+/// A call takes as long only if it has waited.
+const INTERRUPTED: u64 = 1_000_000;
+
 /// Our frames on top of every stack: the one that unwinds, its caller, and the program's `syscall` or `pthread_join`.
 const OWN_FRAMES: usize = 3;
 
@@ -149,11 +152,12 @@ impl Waiting {
     #[inline(always)]
     pub(super) fn end(self, error: i32) {
         let releaser = self.published.map_or(StackNumber::NONE, PublishedWaiter::withdraw);
-        // The value had changed already: there was no wait.
-        if error == libc::EAGAIN {
+        let delay = clock::monotonic_nanos().saturating_sub(self.start);
+        // The value had changed already: there was no wait. Unless a signal has interrupted one: the kernel compares again before it
+        // goes on.
+        if error == libc::EAGAIN && delay < INTERRUPTED {
             return;
         }
-        let delay = clock::monotonic_nanos().saturating_sub(self.start);
         BLOCKED.set(BLOCKED.get().wrapping_add(delay));
         if delay > self.threshold {
             let releaser = if error == 0 { releaser } else { StackNumber::NONE };
