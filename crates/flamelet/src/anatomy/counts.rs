@@ -5,11 +5,20 @@ use std::sync::{Arc, OnceLock};
 
 use super::parts::TimeParts;
 
-/// Wall times are counted in this many buckets, four for each doubling.
-const BUCKETS: usize = 256;
+/// Wall times are counted in buckets, two to the power of this many for each doubling: those of a bucket differ by 6 % at most.
+const FINENESS: u32 = 4;
 
-/// How many buckets are made at a time: requests of a route take about equally long, and most buckets are never used.
-const TOGETHER: usize = 8;
+/// How many buckets are made at a time, those of a doubling: requests of a route take about equally long, and most buckets are
+/// never used.
+const TOGETHER: usize = 1 << FINENESS;
+
+/// Shorter times (two to the power of this, a microsecond) are in the first bucket.
+const SHORTEST: u32 = 10;
+
+/// Times that are longer by so many doublings (more than an hour) are in the last bucket.
+const DOUBLINGS: usize = 32;
+
+const BUCKETS: usize = DOUBLINGS * TOGETHER;
 
 /// What is counted of some requests of a route.
 #[derive(Default)]
@@ -24,7 +33,8 @@ pub(super) struct Counts {
 #[derive(Debug, Default)]
 struct Bucket {
     count: AtomicU64,
-    parts: [AtomicU64; 5],
+    /// All but the wall time, which is their sum.
+    parts: [AtomicU64; 4],
 }
 
 impl Counts {
@@ -87,16 +97,21 @@ impl Bucket {
     /// Counts a request. Returns whether it is time to decide again which are slow. Each thread has buckets of its own, so each
     /// may have few requests at first.
     fn add(&self, parts: TimeParts) -> bool {
-        for (sum, part) in self.parts.iter().zip(parts.array()).filter(|(_, part)| *part > 0) {
-            sum.fetch_add(part, Ordering::Relaxed);
+        let TimeParts { wall: _, cpu, blocked, awaiting, runnable } = parts;
+        for (sum, part) in self.parts.iter().zip([cpu, blocked, awaiting, runnable]) {
+            if part > 0 {
+                sum.fetch_add(part, Ordering::Relaxed);
+            }
         }
         let count = self.count.fetch_add(1, Ordering::Relaxed) + 1;
         count.is_power_of_two() || count.is_multiple_of(JUDGED_EVERY)
     }
 
     fn sum(&self) -> RequestSum {
-        let parts = self.parts.each_ref().map(|sum| sum.load(Ordering::Relaxed));
-        RequestSum { count: self.count.load(Ordering::Relaxed), parts: TimeParts::of(parts) }
+        let [cpu, blocked, awaiting, runnable] = self.parts.each_ref().map(|sum| sum.load(Ordering::Relaxed));
+        let wall = [cpu, blocked, awaiting, runnable].into_iter().fold(0, u64::wrapping_add);
+        let parts = TimeParts { wall, cpu, blocked, awaiting, runnable };
+        RequestSum { count: self.count.load(Ordering::Relaxed), parts }
     }
 }
 
@@ -117,15 +132,17 @@ impl RequestSum {
     }
 }
 
-/// Returns the number of the bucket of a wall time: the position of its highest bit, and the two bits below that.
+/// Returns the number of the bucket of a wall time: the position of its highest bit, and the bits below that.
 fn bucket_of(nanos: u64) -> usize {
-    let nanos = nanos.max(4);
-    let highest = 63 - nanos.leading_zeros() as usize;
-    4 * highest + (nanos >> (highest - 2) & 3) as usize
+    let nanos = nanos.max(1 << SHORTEST);
+    let highest = nanos.ilog2();
+    let part = (nanos >> (highest - FINENESS)) as usize % TOGETHER;
+    ((highest - SHORTEST) as usize * TOGETHER + part).min(BUCKETS - 1)
 }
 
-/// After this many requests of a bucket, it is decided again which requests of the route are slow.
-const JUDGED_EVERY: u64 = 64;
+/// After this many requests of a bucket, and before that whenever there are twice as many, it is decided again which requests of the
+/// route are slow.
+const JUDGED_EVERY: u64 = 1024;
 /// With fewer requests, none is called slow.
 const FEWEST_JUDGED: u64 = 64;
 
@@ -147,11 +164,11 @@ pub(super) fn slow_after(counts: &[u64]) -> u64 {
 
 /// Returns the longest wall time of a bucket.
 fn longest_of(bucket: usize) -> u64 {
-    let (highest, part) = (bucket / 4, bucket as u64 % 4);
-    if highest < 2 {
-        return 4;
+    if bucket + 1 >= BUCKETS {
+        return u64::MAX;
     }
-    (((4 + part + 1) << (highest - 2)).wrapping_sub(1)).max(4)
+    let (doublings, part) = (bucket / TOGETHER, bucket % TOGETHER);
+    (((TOGETHER + part + 1) as u64) << (doublings as u32 + SHORTEST - FINENESS)) - 1
 }
 
 /// Returns the average wall time of the bucket in which this share of the requests is reached.
@@ -186,7 +203,7 @@ mod tests {
 
     #[test]
     fn the_longest_time_of_a_bucket_is_the_last_one_in_it() {
-        for time in [4, 5, 6, 7, 8, 9, 1000, 1_000_000, u64::MAX / 2, u64::MAX] {
+        for time in [0, 7, 1023, 1024, 1087, 1088, 1_000_000, 1_000_000_000, u64::MAX / 2, u64::MAX] {
             let longest = longest_of(bucket_of(time));
             assert!(longest >= time && bucket_of(longest) == bucket_of(time), "{time}: {longest}");
             assert!(
@@ -197,8 +214,17 @@ mod tests {
     }
 
     #[test]
+    fn times_of_a_bucket_are_alike() {
+        for bucket in 1..BUCKETS - 1 {
+            let (shortest, longest) = (longest_of(bucket - 1) + 1, longest_of(bucket));
+            assert_eq!((bucket_of(shortest), bucket_of(longest)), (bucket, bucket));
+            assert!(longest - shortest <= shortest / 16, "{shortest} to {longest}");
+        }
+    }
+
+    #[test]
     fn buckets_are_in_order_and_all_times_have_one() {
-        let times = [0, 1, 4, 5, 6, 7, 8, 1000, 1_000_000, u64::MAX / 2, u64::MAX];
+        let times = [0, 1, 1023, 1024, 1100, 1_000_000, 1_050_000, 60_000_000_000, u64::MAX / 2, u64::MAX];
         let buckets = times.map(bucket_of);
         assert!(buckets.is_sorted() && buckets.iter().all(|&bucket| bucket < BUCKETS), "{buckets:?}");
     }

@@ -66,7 +66,7 @@ where
         // Handlers may begin their work before they are polled.
         let answering = labels.during(|| self.service.call(request));
         let task = Task::slow_after(route.slow_after(), route.task(), labels, answering);
-        Answering { task, route: Counting(Some(route)) }
+        Answering { task, route: Some(route) }
     }
 }
 
@@ -99,22 +99,23 @@ fn trace_of(headers: &HeaderMap) -> Option<TraceIds> {
 #[must_use = "futures do nothing unless polled"]
 pub struct Answering<F> {
     task: Task<F>,
-    route: Counting,
+    /// The route that the request is not counted for yet.
+    route: Option<Arc<ThreadRoute>>,
 }
 
 impl<F> std::fmt::Debug for Answering<F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Answering").field("route", &self.route.0).finish_non_exhaustive()
+        f.debug_struct("Answering").field("route", &self.route).finish_non_exhaustive()
     }
 }
 
-/// The route that the request is not counted for yet.
-struct Counting(Option<Arc<ThreadRoute>>);
-
-impl Drop for Counting {
+/// Ends a request without an answer: its handler has panicked, or its client has gone away.
+impl<F> Drop for Answering<F> {
     fn drop(&mut self) {
-        if let Some(route) = self.0.take() {
-            route.cancelled();
+        match self.route.take() {
+            None => {}
+            Some(route) if self.task.has_panicked() => route.answered(TimeParts::of_task(&self.task), true),
+            Some(route) => route.cancelled(),
         }
     }
 }
@@ -127,15 +128,15 @@ where
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         #[allow(unsafe_code, reason = "pinning a field needs it, short of a macro crate")]
-        // SAFETY: `task` is pinned whenever `self` is: it is never moved out of, `Answering` has no `Drop`, and is `Unpin`
-        // only if the task is. `route` is never pinned.
-        let (mut task, counting) = unsafe {
+        // SAFETY: `task` is pinned whenever `self` is: it is never moved out of, not by `Drop` either, and `Answering` is
+        // `Unpin` only if the task is. `route` is never pinned.
+        let (mut task, counted_for) = unsafe {
             let this = self.get_unchecked_mut();
             (Pin::new_unchecked(&mut this.task), &mut this.route)
         };
         let outcome = task.as_mut().poll(context);
         if let Poll::Ready(answer) = &outcome
-            && let Some(route) = counting.0.take()
+            && let Some(route) = counted_for.take()
         {
             let is_error = answer.as_ref().map_or(true, |answer| answer.status().is_server_error());
             route.answered(TimeParts::of_task(&task), is_error);

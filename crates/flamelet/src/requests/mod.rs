@@ -25,7 +25,8 @@
 //!
 //! `/debug/pprof/requests` and `flamelet requests URL` print them, for all requests and for the slowest hundredth. A
 //! request counts when its response is ready; streaming the body is not part of it. What it does on other threads
-//! or in other tasks is `awaiting`.
+//! or in other tasks is `awaiting`. Errors are responses with a status of 500 or more, and handlers that panic. A request that is
+//! dropped before it has a response is `cancelled`: its client has gone away, or a timeout around it has ended it.
 //!
 //! A request with a W3C `traceparent` header also carries `trace_id` and `span_id`, those of the caller's span, on the samples of
 //! its CPU time and in the list of tasks: `flamelet top URL --tagfocus trace_id=4bf92f35…` answers for one trace.

@@ -19,6 +19,7 @@ const NOT_SAMPLED: &str = "[not sampled]";
 
 /// What is said where there is none.
 const NO_TASKS: &str = "no tasks: flamelet::task, flamelet::spawn and flamelet::axum::layer create them";
+const NONE_NOW: &str = "no task is alive at this moment";
 
 /// Returns a profile that counts tasks by where they await.
 pub(crate) fn task_profile(profiler: &Profiler) -> Profile {
@@ -117,7 +118,7 @@ pub(crate) fn task_text(profiler: &Profiler) -> String {
         write_task(task, &names, &mut out);
     }
     if tasks.is_empty() {
-        let _ = writeln!(out, "# {NO_TASKS}\n");
+        let _ = writeln!(out, "# {}\n", if tasks::were_made() { NONE_NOW } else { NO_TASKS });
     }
     threads::write_text(&threads, &names, &mut out);
     out

@@ -38,7 +38,7 @@ pub(super) fn add(threads: &[Info], names: &Names, mapped: &mut Mapped) {
         let stack = add_stack(mapped, &thread.stack, NO_ANSWER);
         let builder = mapped.builder();
         let state = builder.text_label("state", state(thread, names));
-        let own = thread.labels.iter().filter(|(_, value)| !value.is_empty());
+        let own = labels(thread);
         let mut labels: Vec<_> = own.map(|(name, value)| builder.text_label(name, value)).collect();
         labels.extend([builder.text_label("thread", &thread.name), state]);
         labels.extend(thread.call.as_deref().map(|call| builder.text_label("syscall", call)));
@@ -47,13 +47,20 @@ pub(super) fn add(threads: &[Info], names: &Names, mapped: &mut Mapped) {
     }
 }
 
+/// Returns the labels of what a thread works on.
+fn labels(thread: &Info) -> impl Iterator<Item = (&str, &str)> {
+    thread.labels.iter().filter(|(_, value)| !value.is_empty())
+}
+
 /// Writes threads as tasks are written.
 pub(super) fn write_text(threads: &[Info], names: &Names, out: &mut String) {
     for thread in threads {
         let call = thread.call.as_deref().map(|call| format!(", {call}")).unwrap_or_default();
         let _ = writeln!(out, "thread {} [{}{call}]:", thread.id, state(thread, names));
         let cpu = Duration::from_nanos(thread.cpu_nanos).as_secs_f64();
-        let _ = writeln!(out, "# {}: {cpu:.3} s of CPU time", thread.name);
+        // What it works on: a task that runs has no stack of its own.
+        let labels: String = labels(thread).map(|(name, value)| format!(", {name}={value:?}")).collect();
+        let _ = writeln!(out, "# {}: {cpu:.3} s of CPU time{labels}", thread.name);
         if thread.stack.is_empty() {
             let _ = writeln!(out, "{NO_ANSWER}");
         }
@@ -71,12 +78,16 @@ pub(super) fn json(thread: &Info, names: &Names) -> String {
     let call = thread.call.as_deref().map_or_else(|| "null".to_owned(), text);
     let stack = thread.stack.iter().flat_map(|&address| names.at(address));
     let stack: Vec<String> = stack.map(super::names::json_frame).collect();
+    let labels = labels(thread).map(|(name, value)| format!("{}: {}", text(name), text(value)));
+    let labels: Vec<String> = labels.collect();
     format!(
-        "{{\"id\": {}, \"name\": {}, \"state\": \"{}\", \"syscall\": {call}, \"cpu_ns\": {}, \"stack\": [{}]}}",
+        "{{\"id\": {}, \"name\": {}, \"state\": \"{}\", \"syscall\": {call}, \"cpu_ns\": {}, \
+         \"labels\": {{{}}}, \"stack\": [{}]}}",
         thread.id,
         text(&thread.name),
         state(thread, names),
         thread.cpu_nanos,
+        labels.join(", "),
         stack.join(", "),
     )
 }

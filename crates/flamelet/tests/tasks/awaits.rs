@@ -203,13 +203,20 @@ fn blocks_a_thread(end: &std::sync::mpsc::Receiver<()>) {
     let _ = std::hint::black_box(end.recv());
 }
 
+/// How a thread with a label is shown, on one line whatever the label is.
+const WORKS_ON: &str = r#" s of CPU time, job="a \"nightly\"\none""#;
+
 #[test]
 fn threads_are_listed_beside_tasks_and_idle_workers_are_marked() {
     let (profiler, runtime) = (profiler(), runtime());
     runtime.spawn(flamelet::task("beside threads", std::future::pending::<()>()));
     let (over, end) = std::sync::mpsc::channel();
     let blocked = std::thread::Builder::new().name("blocked-thread".into());
-    let blocked = blocked.spawn(move || blocks_a_thread(&end)).expect("a thread");
+    let labelled = move || {
+        let _scope = flamelet::labels!(job = "a \"nightly\"\none");
+        blocks_a_thread(&end);
+    };
+    let blocked = blocked.spawn(labelled).expect("a thread");
     let server = profiler.serve("127.0.0.1:0").expect("serves");
     let start = Instant::now();
     // Until both have come to where they wait, and have answered.
@@ -222,12 +229,18 @@ fn threads_are_listed_beside_tasks_and_idle_workers_are_marked() {
             Some((head.to_owned(), text[at..].split("\n\n").next()?.to_owned()))
         };
         let is_blocked = of_thread("blocked-thread").is_some_and(|(head, stack)| {
-            head.starts_with("thread ") && head.contains(" [waiting") && stack.contains("blocks_a_thread")
+            let works_on = stack.lines().next().is_some_and(|line| line.ends_with(WORKS_ON));
+            head.starts_with("thread ")
+                && head.contains(" [waiting")
+                && works_on
+                && stack.contains("blocks_a_thread")
         });
         if is_blocked && text.contains(" [idle") {
             break;
         }
     }
+    let json = String::from_utf8(get(&server, "tasks")).expect("text");
+    assert!(json.contains(r#""labels": {"job": "a \"nightly\"\u000aone"}, "stack": ["#), "{json}");
     let answer = get(&server, "goroutine");
     let body = answer.windows(4).position(|end| end == b"\r\n\r\n").map_or(0, |at| at + 4);
     let profile =

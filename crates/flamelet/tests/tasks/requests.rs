@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
 
 use axum::Router;
 use axum::routing::get;
@@ -125,35 +126,71 @@ fn four_parts_add_up_and_the_planted_one_dominates() {
     assert!(is_part("part", "awaiting") && is_part("route", "/awaits/{id}"), "{awaits:?}");
 }
 
-/// A request whose client hangs up is counted as such, and not among the others.
-#[test]
-fn a_request_that_is_dropped_is_cancelled() {
+type Answer = Result<axum::http::Response<()>, std::convert::Infallible>;
+type Answering = std::pin::Pin<Box<dyn Future<Output = Answer> + Send>>;
+
+/// A service that does the same with each request.
+struct Always(fn() -> Answering);
+
+impl tower_service::Service<axum::http::Request<()>> for Always {
+    type Response = axum::http::Response<()>;
+    type Error = std::convert::Infallible;
+    type Future = Answering;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: axum::http::Request<()>) -> Answering {
+        (self.0)()
+    }
+}
+
+/// Begins a request to a service under the layer.
+fn begin(
+    profiler: &Profiler,
+    route: fn(&axum::http::Extensions) -> Option<&str>,
+    answer: fn() -> Answering,
+) -> flamelet::requests::Answering<Answering> {
     use tower_layer::Layer;
     use tower_service::Service;
 
-    #[derive(Clone)]
-    struct Never;
+    let layer = flamelet::requests::RequestLayer::new(profiler, route);
+    layer.layer(Always(answer)).call(axum::http::Request::new(()))
+}
 
-    impl Service<axum::http::Request<()>> for Never {
-        type Response = axum::http::Response<()>;
-        type Error = std::convert::Infallible;
-        type Future = std::future::Pending<Result<Self::Response, Self::Error>>;
-
-        fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Self::Error>> {
-            std::task::Poll::Ready(Ok(()))
-        }
-
-        fn call(&mut self, _: axum::http::Request<()>) -> Self::Future {
-            std::future::pending()
-        }
-    }
-
+/// A request whose client hangs up is counted as such, and not among the others.
+#[test]
+fn a_request_that_is_dropped_is_cancelled() {
     let profiler = profiler();
-    let layer = flamelet::requests::RequestLayer::new(&profiler, |_| Some("/never"));
-    let answering = layer.layer(Never).call(axum::http::Request::new(()));
+    let answering = begin(&profiler, |_| Some("/never"), || Box::pin(std::future::pending()));
     assert!(flamelet::tasks::all().iter().any(|task| task.name == "GET /never"));
     drop(answering);
     let json = profiler.requests_json();
     assert_eq!((number(&json, "/never", "count"), number(&json, "/never", "cancelled")), (0, 1));
     assert!(!flamelet::tasks::all().iter().any(|task| task.name == "GET /never"));
+}
+
+/// The client of a request whose handler panics gets no answer, but it has not gone away.
+#[test]
+fn a_request_that_panics_is_an_error_with_its_time() {
+    let profiler = profiler();
+    let panics = || -> Answering {
+        Box::pin(async {
+            burn(&AtomicU64::new(0)).await;
+            panic!("as planned")
+        })
+    };
+    let mut answering = Box::pin(begin(&profiler, |_| Some("/panics"), panics));
+    let polled = std::thread::spawn(move || {
+        let mut context = Context::from_waker(Waker::noop());
+        drop(answering.as_mut().poll(&mut context));
+    });
+    assert!(polled.join().is_err());
+    let json = profiler.requests_json();
+    let counts = ["count", "errors", "cancelled"].map(|what| number(&json, "/panics", what));
+    assert_eq!(counts, [1, 1, 0], "{json}");
+    let parts = ["wall_ns", "cpu_ns"].map(|part| number(&json, "/panics", part));
+    assert!(parts.iter().all(|part| *part >= WAIT.as_nanos() as u64), "until it panicked: {json}");
+    assert!(!flamelet::tasks::all().iter().any(|task| task.name == "GET /panics"));
 }

@@ -50,6 +50,10 @@ static TABLE: OnceLock<Option<Delays>> = OnceLock::new();
 /// How many threads can poll at a time and be watched.
 const SLOTS: usize = 512;
 
+/// The stack of a poll is taken when it is about to have taken too long, by this part of the threshold: a poll that takes little
+/// longer has ended when the thread that looks gets a CPU.
+const EARLY: u64 = 8;
+
 /// The most time between two looks, if nothing is polled.
 const IDLE: Duration = Duration::from_millis(50);
 
@@ -364,20 +368,29 @@ fn watch_all() {
             calm = if is_over { 0 } else { CALM };
             continue;
         }
-        std::thread::sleep(match oldest {
-            // Until the oldest has taken too long; but not forever, because the threshold may be lowered.
-            Some(age) => {
-                Duration::from_nanos(threshold.saturating_sub(age)).clamp(SHORTEST, Duration::from_secs(1))
-            }
-            None => IDLE.min(Duration::from_nanos(threshold)),
-        });
+        std::thread::sleep(pause(oldest, threshold));
     }
 }
 
-/// Takes the stacks of threads whose polls have taken too long. Returns how long the oldest of the others has taken, 0 if there
-/// are no others; `None` if no thread polls.
+/// Returns the age at which the stack of a poll is taken.
+fn due(threshold: u64) -> u64 {
+    threshold - threshold / EARLY
+}
+
+/// Returns the time until the next look, when the oldest poll whose stack was not taken is so old.
+fn pause(oldest: Option<u64>, threshold: u64) -> Duration {
+    let due = due(threshold);
+    match oldest {
+        // Until the oldest is due; but not forever, because the threshold may be lowered.
+        Some(age) => Duration::from_nanos(due.saturating_sub(age)).clamp(SHORTEST, Duration::from_secs(1)),
+        None => IDLE.min(Duration::from_nanos(due)),
+    }
+}
+
+/// Takes the stacks of threads whose polls are due. Returns how long the oldest of the others has taken, 0 if there are no
+/// others; `None` if no thread polls.
 fn look(threshold: u64) -> Option<u64> {
-    let (now, mut oldest) = (clock::monotonic_nanos(), None);
+    let (now, mut oldest, due) = (clock::monotonic_nanos(), None, due(threshold));
     for slot in slots() {
         let since = slot.since.load(Ordering::Relaxed);
         if since == 0 {
@@ -385,10 +398,10 @@ fn look(threshold: u64) -> Option<u64> {
         }
         let is_taken = slot.stack.load(Ordering::Relaxed) >> 32 == since & 0xffff_ffff;
         let age = now.saturating_sub(since);
-        if !is_taken && age >= threshold {
+        if !is_taken && age >= due {
             take(slot, since);
         }
-        oldest = oldest.max(Some(if is_taken || age >= threshold { 0 } else { age }));
+        oldest = oldest.max(Some(if is_taken || age >= due { 0 } else { age }));
     }
     oldest
 }
@@ -433,6 +446,23 @@ mod tests {
             drop((inner, outer));
             is_empty && is_own && polling() == 0
         }));
+    }
+
+    #[test]
+    fn every_poll_that_takes_too_long_is_looked_at_before_it_has() {
+        const STEPS: u64 = 97;
+        let threshold = DEFAULT_THRESHOLD;
+        // What the look before the poll began has seen: nothing, or another poll of this age.
+        let seen = (0..=STEPS).map(|step| Some(due(threshold) * step / STEPS)).chain([None]);
+        for first in seen.map(|oldest| pause(oldest, threshold).as_nanos() as u64) {
+            for began in (0..=STEPS).map(|step| first * step / STEPS) {
+                let mut age = first - began;
+                while age < due(threshold) {
+                    age += pause(Some(age), threshold).as_nanos() as u64;
+                }
+                assert!(age < threshold, "{age} ns after it began, {began} of {first} ns after a look");
+            }
+        }
     }
 
     #[test]

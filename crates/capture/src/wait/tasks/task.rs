@@ -35,6 +35,8 @@ struct Watched {
     tag: u8,
     /// The future has ended.
     is_over: bool,
+    /// A poll has panicked.
+    has_panicked: bool,
 }
 
 impl<F> Task<F> {
@@ -58,6 +60,11 @@ impl<F> Task<F> {
     pub fn id(&self) -> u64 {
         self.watched.state.id()
     }
+
+    /// Returns whether a poll has panicked.
+    pub fn has_panicked(&self) -> bool {
+        self.watched.has_panicked
+    }
 }
 
 impl Watched {
@@ -67,7 +74,7 @@ impl Watched {
         let state = Arc::new(State::new(born, name, labels, stack_here(born)).slow_after(slow_after));
         let place = registry::enter(&state);
         // Whatever happens from here on, it leaves the list when it is dropped.
-        let watched = Self { state, place, moved: None, tag: 0, is_over: false };
+        let watched = Self { state, place, moved: None, tag: 0, is_over: false, has_panicked: false };
         long_polls::watch();
         watched
     }
@@ -136,7 +143,9 @@ impl Watched {
             sampled = Some(Sampled::begin(&waker, Registers::here()));
         }
         // Here and nowhere else: the future is most of the code, and its result may be large.
+        let panicking = Panicking { state: &self.state, has_panicked: &mut self.has_panicked };
         let outcome = future.poll(&mut context);
+        std::mem::forget(panicking);
         let point = weight.zip(sampled).map_or(AwaitPoint::NONE, |(weight, sampled)| sampled.point(weight));
         self.is_over = outcome.is_ready();
         let point = if self.is_over { AwaitPoint::NONE } else { point };
@@ -146,5 +155,19 @@ impl Watched {
         let (name, labels) = (&self.state.name, &self.state.labels);
         running.end(&LongPoll { name, start, end, blocked, locked, labels });
         outcome
+    }
+}
+
+/// Ends a poll that panics. It is dropped only if the poll does.
+struct Panicking<'a> {
+    state: &'a State,
+    has_panicked: &'a mut bool,
+}
+
+impl Drop for Panicking<'_> {
+    #[cold]
+    fn drop(&mut self) {
+        *self.has_panicked = true;
+        self.state.end_poll(clock::quick_nanos(), 0, AwaitPoint::NONE);
     }
 }
