@@ -98,7 +98,7 @@ impl Calibration {
     pub(crate) fn go_on(&mut self) {
         let now = monotonic_nanos();
         if now >= self.due
-            && let Some(scale) = self.measure(now, makes_the_clock, Anchor::now)
+            && let Some(scale) = self.measure(now, is_clock_source, Anchor::now)
         {
             SCALE.store(scale, Ordering::Relaxed);
         }
@@ -108,10 +108,10 @@ impl Calibration {
     fn measure(
         &mut self,
         now: u64,
-        makes_the_clock: impl FnOnce() -> bool,
+        is_clock_source: impl FnOnce() -> bool,
         read: impl FnOnce() -> Option<Anchor>,
     ) -> Option<u64> {
-        if !makes_the_clock() {
+        if !is_clock_source() {
             (self.due, self.last) = (now + BETWEEN, None);
             return Some(0);
         }
@@ -131,7 +131,7 @@ fn are_close(one: u64, other: u64) -> bool {
 }
 
 /// Returns whether the kernel makes its clock from the counter.
-fn makes_the_clock() -> bool {
+fn is_clock_source() -> bool {
     const SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
     std::fs::read_to_string(SOURCE).is_ok_and(|source| source.trim() == "tsc")
 }

@@ -5,16 +5,16 @@
 //! they add to the process' clock without a sample can. Where looks cost more than the budget allows, they are rarer.
 //! Collecting is cheap, and as frequent as slots fill up.
 //!
-//! Where threads say themselves that they start, looks only find the few that do not, and are rare.
+//! Where threads make their timers themselves, looks only find the few that do not, and are rare.
 
 use super::budget::Room;
 use std::time::Duration;
 
 const SHORTEST: Duration = Duration::from_millis(5);
 const LONGEST: Duration = Duration::from_millis(100);
-/// The pauses between looks, and between collections, where threads say themselves that they start.
-const LONGEST_WITH_NEWS: Duration = Duration::from_secs(1);
-const LONGEST_TO_COLLECT_WITH_NEWS: Duration = Duration::from_millis(250);
+/// The longest pauses between looks, and between collections, where threads make their timers themselves.
+const LONGEST_IF_ARMED: Duration = Duration::from_secs(1);
+const LONGEST_TO_COLLECT_IF_ARMED: Duration = Duration::from_millis(250);
 /// Looks are never rarer than this, whatever they cost.
 const SLOWEST: Duration = Duration::from_secs(10);
 /// The pause before anything is known: short enough for the slots at the highest frequency.
@@ -56,19 +56,19 @@ pub(super) struct Pace {
     is_hurried: bool,
     /// Threads that were born since the last review.
     born: usize,
-    /// Whether threads say themselves that they start; those that looks find are others.
-    has_news: bool,
+    /// Whether threads make their timers themselves as they start; looks then find only others.
+    threads_arm_themselves: bool,
 }
 
 impl Pace {
     pub(super) const fn new() -> Self {
-        let (least, is_hurried, has_news) = (Duration::ZERO, false, false);
-        Self { collect: FIRST, look: FIRST, least, is_hurried, born: 0, has_news }
+        let (least, is_hurried, threads_arm_themselves) = (Duration::ZERO, false, false);
+        Self { collect: FIRST, look: FIRST, least, is_hurried, born: 0, threads_arm_themselves }
     }
 
-    /// Looks rarely if threads say themselves that they start.
-    pub(super) const fn with_news_of_threads(mut self, has_news: bool) -> Self {
-        self.has_news = has_news;
+    /// Looks rarely if threads make their timers themselves.
+    pub(super) const fn with_self_arming_threads(mut self, threads_arm_themselves: bool) -> Self {
+        self.threads_arm_themselves = threads_arm_themselves;
         self
     }
 
@@ -94,11 +94,11 @@ impl Pace {
         if look.samples > look.slots / 8 {
             self.collect = (self.collect / 2).max(SHORTEST);
         } else if look.samples < look.slots / 32 {
-            let longest = if self.has_news { LONGEST_TO_COLLECT_WITH_NEWS } else { LONGEST };
+            let longest = if self.threads_arm_themselves { LONGEST_TO_COLLECT_IF_ARMED } else { LONGEST };
             self.collect = (self.collect * 2).min(longest);
         }
         self.look = match look.born {
-            0 => (self.look * 2).min(if self.has_news { LONGEST_WITH_NEWS } else { LONGEST }),
+            0 => (self.look * 2).min(if self.threads_arm_themselves { LONGEST_IF_ARMED } else { LONGEST }),
             // Where one thread was born, more may be, and not all of them live until a late look.
             _ => self.look.min(FIRST),
         };
@@ -137,12 +137,12 @@ impl Pace {
 
     /// Hurries at once where much is missing after only a short time.
     pub(super) fn glanced(&mut self, glance: Review) {
-        self.is_hurried |= glance.misses_samples() && (self.born > 0 || !self.has_news);
+        self.is_hurried |= glance.misses_samples() && (self.born > 0 || !self.threads_arm_themselves);
     }
 
     /// Hurries while samples are missing, and from then on for as long as threads are born.
     pub(super) fn reviewed(&mut self, review: Review) {
-        let misses = review.misses_samples() && (self.born > 0 || !self.has_news);
+        let misses = review.misses_samples() && (self.born > 0 || !self.threads_arm_themselves);
         self.is_hurried = misses || (self.is_hurried && self.born > 0);
         self.born = 0;
     }
@@ -235,12 +235,12 @@ mod tests {
 
     #[test]
     fn threads_that_say_that_they_start_are_not_looked_for() {
-        let mut pace = Pace::new().with_news_of_threads(true);
+        let mut pace = Pace::new().with_self_arming_threads(true);
         (0..9).for_each(|_| pace.looked(QUIET));
-        assert_eq!((pace.look_interval(), pace.pause()), (LONGEST_WITH_NEWS, LONGEST_TO_COLLECT_WITH_NEWS));
+        assert_eq!((pace.look_interval(), pace.pause()), (LONGEST_IF_ARMED, LONGEST_TO_COLLECT_IF_ARMED));
         pace.glanced(second(SECOND / 2));
         pace.reviewed(second(SECOND / 2));
-        assert_eq!(pace.look_interval(), LONGEST_WITH_NEWS, "more looks would find nothing");
+        assert_eq!(pace.look_interval(), LONGEST_IF_ARMED, "more looks would find nothing");
         // Some do not say it, those of a C library for instance.
         pace.looked(Look { born: 3, ..QUIET });
         pace.reviewed(second(SECOND / 2));

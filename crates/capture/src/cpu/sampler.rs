@@ -279,7 +279,7 @@ impl Control {
         let budget = OverheadBudget::new(self.totals(now));
         let frequency = options.frequency;
         let reviewed_sampled_nanos = self.collected.sampled_nanos;
-        let pace = Pace::new().with_news_of_threads(engine.hears_of_threads());
+        let pace = Pace::new().with_self_arming_threads(engine.threads_arm_themselves());
         self.running = Some(Running {
             engine,
             frequency,

@@ -28,7 +28,7 @@ pub(super) trait Engine: Send {
     fn thread_began(&mut self, _tid: Tid) {}
 
     /// Returns whether threads make their timers themselves as they start, so that there is little to look for.
-    fn hears_of_threads(&self) -> bool {
+    fn threads_arm_themselves(&self) -> bool {
         false
     }
 

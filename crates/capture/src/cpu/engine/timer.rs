@@ -209,7 +209,7 @@ impl Engine for Timers {
         self.by_thread.len() + self.self_armed.len()
     }
 
-    fn hears_of_threads(&self) -> bool {
+    fn threads_arm_themselves(&self) -> bool {
         starts::is_installed()
     }
 
