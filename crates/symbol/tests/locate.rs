@@ -81,6 +81,18 @@ fn a_debug_link_with_the_wrong_checksum_is_refused() {
 }
 
 #[test]
+fn a_debug_link_to_a_file_that_takes_hours_to_read_is_refused() {
+    let Stripped { program, debug, outer, .. } = stripped();
+    run(Command::new("objcopy").arg(format!("--add-gnu-debuglink={}", debug.display())).arg(&program.path));
+    // It has only holes, which take no room on disk.
+    let file = fs::File::options().write(true).open(&debug).expect("ours");
+    file.set_len(1 << 36).expect("a file with a hole");
+    let (names, warnings) = names(&no_system_folders(), &program.path, "", outer);
+    assert!(names.is_empty());
+    assert!(warnings.iter().any(|warning| warning.contains("was not checked")), "{warnings:?}");
+}
+
+#[test]
 fn build_id_folder() {
     let Stripped { program, debug, build_id, outer } = stripped();
     let folder = program.file("system/.build-id").join(&build_id[..2]);

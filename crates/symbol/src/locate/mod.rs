@@ -30,6 +30,10 @@ pub use servers::Servers;
 /// A folder with more files than this is not searched for a build id.
 const MOST_FILES: usize = 4096;
 
+/// A larger debug file is not read for its checksum. A program may name any file, also one that takes no room on disk and
+/// hours to read.
+const LARGEST_LINKED: u64 = 4 << 30;
+
 /// The program that this process runs, even after its file was deleted.
 const OWN_PROGRAM: &str = "/proc/self/exe";
 
@@ -237,7 +241,13 @@ impl Search {
         let candidates = [folder.join(name), folder.join(".debug").join(name)];
         let candidates = candidates.into_iter().chain(system).chain(named);
         for path in candidates.filter(|path| self.may_open(path)) {
-            match image_of(&path).map(|debug| crc32(&debug)) {
+            let debug = image_of(&path);
+            if debug.as_ref().is_some_and(|debug| debug.size() > LARGEST_LINKED) {
+                let (path, most) = (path.display(), LARGEST_LINKED >> 30);
+                found.warnings.push(format!("{path} is larger than {most} GiB, and was not checked"));
+                continue;
+            }
+            match debug.map(|debug| crc32(&debug)) {
                 Some(Some(sum)) if sum == checksum => return Some(path),
                 Some(_) if path != binary => found
                     .warnings
