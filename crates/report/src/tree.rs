@@ -55,7 +55,7 @@ pub fn tree(report: &Report, wanted: Option<&Regex>) -> Tree {
     let output_unit = graph.output_unit(report);
     let extent = Extent { dropped_edges: None, ..trimmed.extent() };
     let profile = &report.profile;
-    let entries = graph
+    let mut entries: Vec<TreeEntry> = graph
         .shown()
         .iter()
         .map(|node| (node, node.info.printable(profile)))
@@ -68,6 +68,9 @@ pub fn tree(report: &Report, wanted: Option<&Regex>) -> Tree {
             callees: calls(report, graph, &node.outgoing, false),
         })
         .collect();
+    if report.options.reverse {
+        entries.reverse();
+    }
     Tree { measure: report.measure(), entries, extent, output_unit }
 }
 

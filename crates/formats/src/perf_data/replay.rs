@@ -501,7 +501,10 @@ impl Replay<'_> {
             notes.push(format!("JIT-compiled code has no names; add them with: {inject}"));
         }
         if problems.truncated > 0 {
-            notes.push(format!("{} stacks do not reach the start of their thread", problems.truncated));
+            notes.push(match problems.truncated {
+                1 => "1 stack does not reach the start of its thread".to_owned(),
+                count => format!("{count} stacks do not reach the start of their thread"),
+            });
         }
         if problems.unreadable > 0 {
             notes.push(format!("{} records could not be read", problems.unreadable));

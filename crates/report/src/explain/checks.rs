@@ -3,6 +3,7 @@
 use flamelet_profile::{Profile, unit};
 use rustc_hash::FxHashMap;
 
+use super::about::Subject;
 use super::facts::Facts;
 use super::places::{CodePlace, Matches};
 use super::scan::OTHER_CALLS;
@@ -62,8 +63,14 @@ fn few_samples(facts: &Facts<'_>) -> Option<Doubt> {
         few if (few as f64) < GUESSES => format!("it has {few} samples"),
         _ => return None,
     };
-    let why = "with few samples, percentages are mostly chance";
-    Some(Doubt { what, why, helps: "profile for longer, under load".to_owned() })
+    let (why, helps) = match facts.observations {
+        0 if facts.about == Subject::Time => (
+            "there is no CPU time to explain",
+            "profile for longer, under load; `flamelet record --off-cpu` shows where a program waits",
+        ),
+        _ => ("with few samples, percentages are mostly chance", "profile for longer, under load"),
+    };
+    Some(Doubt { what, why, helps: helps.to_owned() })
 }
 
 fn few_names(facts: &Facts<'_>) -> Option<Doubt> {

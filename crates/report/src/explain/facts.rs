@@ -105,7 +105,11 @@ pub(super) fn is_rust(profile: &Profile) -> bool {
 fn interpreter(profile: &Profile, owners: &Owners) -> Option<String> {
     let mappings = (0..profile.mappings().len()).map(MappingId::from_index);
     mappings.into_iter().find_map(|id| match owners.of_mapping(Some(id)) {
-        Owner::Dependency(package) => Some(package.name.clone()),
+        Owner::Dependency(package) => {
+            // `libpython3.12.so.1.0`
+            let library = package.name.split_once(".so").and_then(|(name, _)| name.strip_prefix("lib"));
+            Some(library.unwrap_or(&package.name).to_owned())
+        }
         _ => None,
     })
 }
@@ -139,6 +143,8 @@ fn observations(report: &Report) -> u64 {
         Some(effective) if effective >= 1.0 => return effective as u64,
         // Blocked time, next to CPU time: the samples count only the latter.
         Some(_) => return rows(),
+        // Every event was recorded: system calls, page faults.
+        None if report.unit() == "count" => return report.total.unsigned_abs().max(rows()),
         None => {}
     }
     let events = profile.timeline.as_ref().map(|timeline| timeline.events.len() as u64);

@@ -451,6 +451,7 @@ fn an_empty_profile_is_poor_and_nothing_else() {
     let explained = cpu().explained();
     assert_eq!(explained.findings.len(), 1);
     assert_eq!(explained.findings[0].rule, "poor-profile");
+    assert!(explained.findings[0].helps.contains("--off-cpu"), "{}", explained.findings[0].helps);
 }
 
 /// Explains a heap with these columns; each row is a function of yours, a label and its values.
@@ -489,6 +490,12 @@ fn growth_is_a_leak_only_if_it_is_steady() {
 fn recorded_allocations_are_the_observations_of_a_recording() {
     let types = [("alloc_objects", "count"), ("alloc_space", "bytes")];
     assert_eq!(heap(&types, &[("shop::describe", ("", ""), &[1000, 64_000])], "").observations, 1000);
+}
+
+#[test]
+fn recorded_events_are_observations() {
+    let calls: (&str, (&str, &str), &[i64]) = ("shop::load", ("", ""), &[5000]);
+    assert_eq!(heap(&[("syscalls", "count")], &[calls], "").observations, 5000);
 }
 
 #[test]

@@ -115,6 +115,8 @@ pub struct ReportOptions {
     pub sort: Sort,
     /// A call tree instead of a call graph (dot and callgrind).
     pub call_tree: bool,
+    /// The least expensive entries first.
+    pub reverse: bool,
     /// Leave out entries with negative values.
     pub drop_negative: bool,
     /// Leave out the lines about the file in the heading.
@@ -151,6 +153,7 @@ impl Default for ReportOptions {
             trim: true,
             sort: Sort::Flat,
             call_tree: false,
+            reverse: false,
             drop_negative: false,
             compact_labels: false,
             source_path: String::new(),

@@ -141,6 +141,8 @@ pub static OPTIONS: &[ReportOption] = &[
         .help("Hide calls below this fraction of the total"),
     option("trim", Switch(|o| &mut o.trim)).of(TRIM, TRIMMED).flag("no_trim", "false")
         .help("Show all entries, however small"),
+    option("reverse", Switch(|o| &mut o.reverse)).of(TRIM, &[Top, Tree])
+        .help("Show the least expensive entries first"),
     option("drop_negative", Switch(|o| &mut o.drop_negative)).of(TRIM, &[Top, TopProto, Tree, Dot, Peek])
         .help("Leave out negative entries"),
 

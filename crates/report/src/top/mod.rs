@@ -56,6 +56,9 @@ pub fn top(report: &Report) -> Top {
     if limit > 0 {
         kept.truncate(limit);
     }
+    if report.options.reverse {
+        kept.reverse();
+    }
     let inlined = inlined::inlined(report, &nodes, &kept, cutoffs.edge);
     let rows: Vec<TopRow> = std::iter::zip(&kept, inlined)
         .map(|(&node, inlined)| TopRow {
