@@ -124,18 +124,13 @@ impl Symbols {
 
     /// Looks up the names that a profile does not have, as far as there are symbols of its builds.
     pub(crate) fn add_names(&self, profile: &mut Profile) {
-        let mut files: Vec<PathBuf> = Vec::new();
-        for id in builds_without_names(profile) {
-            match self.file(&id) {
-                Some(file) => files.push(file),
-                None => self.elsewhere.want(&id),
-            }
-        }
+        let files = self.files(profile, LIMITS.time);
         // Each mapping is looked up by itself, and a profile may name a build by any number of files.
         if profile.mappings().len() > MOST_MAPPINGS {
             return;
         }
-        let Some(folder) = files.first().and_then(|file| file.parent()) else { return };
+        // The last one: to make room, the folder of copies may have been replaced meanwhile.
+        let Some(folder) = files.last().and_then(|file| file.parent()) else { return };
         // The one binary that a person names also has the addresses that are in no file; one of a store does not.
         let files = [&*files, &files[..1]].concat();
         // Nothing but these files is opened, whatever the profile says.
@@ -144,6 +139,22 @@ impl Symbols {
         let (limits, together) = (LIMITS, Some(LIMITS));
         let options = SymbolizeOptions { search, limits, together, ..SymbolizeOptions::default() };
         symbolize_profile(profile, &options);
+    }
+
+    /// Returns the files with the symbols of a profile's builds, as far as they are on this disk after about this time: files
+    /// of a bucket are copied.
+    fn files(&self, profile: &Profile, most: Duration) -> Vec<PathBuf> {
+        let (start, mut files) = (Instant::now(), Vec::new());
+        for id in builds_without_names(profile) {
+            if start.elapsed() >= most {
+                break;
+            }
+            match self.file(&id) {
+                Some(file) => files.push(file),
+                None => self.elsewhere.want(&id),
+            }
+        }
+        files
     }
 
     /// Returns the file with the symbols of a build, on this disk.
@@ -227,6 +238,24 @@ fn path_of(id: &str) -> String {
 mod tests {
     use super::*;
     use crate::store::folder::BlockFolder;
+
+    #[test]
+    fn files_are_copied_for_a_profile_as_long_as_there_is_time() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = BlockFolder::create(folder.path()).expect("created");
+        let mut builder = flamelet_profile::ProfileBuilder::new(&[("samples", "count")]);
+        for (number, id) in ["aaaaaaaa", "bbbbbbbb"].into_iter().enumerate() {
+            store.create(&path_of(id), b"symbols").expect("written");
+            let start = 0x1000 * (number as u64 + 1);
+            let mapping = builder.file_mapping(start..start + 0x1000, 0, "/srv/program", id);
+            let location = builder.address(Some(mapping), start + 8);
+            let stack = builder.stack(&[location]);
+            builder.sample(stack, Default::default(), &[1]);
+        }
+        let (profile, symbols) = (builder.finish(), Symbols::new(Arc::new(store)));
+        assert_eq!(symbols.files(&profile, Duration::MAX).len(), 2);
+        assert!(symbols.files(&profile, Duration::ZERO).is_empty());
+    }
 
     #[test]
     fn symbols_are_refused_when_there_are_too_many_bytes_of_them() {
