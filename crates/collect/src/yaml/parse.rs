@@ -69,6 +69,11 @@ pub(crate) fn parse(text: &str) -> Result<YamlNode, Mistake> {
     if rows.is_empty() {
         return Ok(YamlNode { line: 1, column: 1, value: YamlValue::Map(Vec::new()) });
     }
+    if let [only] = &rows[..]
+        && only.text.starts_with('[')
+    {
+        return scalar(&only.text, only.line, only.indent + 1);
+    }
     let node = block(&mut rows, 0)?;
     match rows.last() {
         None => Ok(node),

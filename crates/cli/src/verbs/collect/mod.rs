@@ -200,8 +200,9 @@ impl CollectPlan {
         let config = match &args.config {
             None => Config::default(),
             Some(path) => {
-                let text = std::fs::read_to_string(path).about(path.display())?;
-                Config::parse(&path.display().to_string(), &text).map_err(Failure::new)?
+                let name = path.display().to_string();
+                let text = configuration(&name, std::fs::read(path).about(&name)?)?;
+                Config::parse(&name, &text).map_err(Failure::new)?
             }
         };
         let certificate = certificate(args, &config)?;
@@ -288,6 +289,15 @@ impl CollectPlan {
         tenants.close();
         Ok(())
     }
+}
+
+/// Returns the text of a configuration file.
+fn configuration(name: &str, bytes: Vec<u8>) -> Result<String> {
+    String::from_utf8(bytes).map_err(|error| {
+        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        Failure::new(format!("{name}:{line}: the line is not UTF-8"))
+    })
 }
 
 /// Returns the defaults for a store: a folder, or a bucket with a folder for the log.
@@ -413,6 +423,13 @@ fn start_watch(tenants: &Arc<Tenants>, every: Duration, stop: &Arc<AtomicBool>) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_that_is_not_utf_8_is_named() {
+        let error = configuration("c.yaml", b"store: a\n# \xfc\n".to_vec()).expect_err("not UTF-8");
+        assert_eq!(error.to_string(), "c.yaml:2: the line is not UTF-8");
+        assert_eq!(configuration("c.yaml", "store: ü".into()).expect("UTF-8"), "store: ü");
+    }
 
     #[test]
     fn servers_are_urls() {

@@ -106,6 +106,7 @@ mod tests {
         let pairs: Vec<(&str, &str)> = targets[1].iter().map(|(name, value)| (&**name, &**value)).collect();
         assert_eq!(pairs, [("__address__", "h:2"), ("__meta_url", "http://x"), ("region", "eu")]);
         assert_eq!(of_yaml("x.yml", "# none\n\n"), Ok(Vec::new()));
+        assert_eq!(of_yaml("x.yml", "---\n[]  # none\n"), Ok(Vec::new()));
         assert_eq!(of_json(b"[]"), Ok(Vec::new()));
     }
 
