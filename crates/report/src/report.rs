@@ -397,6 +397,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn sums_of_any_values_are_reported() {
+        let mut builder = flamelet_profile::ProfileBuilder::new(&[("samples", "count")]);
+        for (name, kind) in [("a", "one"), ("b", "two")] {
+            let frame = builder.named_frame(name);
+            let stack = builder.stack(&[frame]);
+            let label = builder.text_label("kind", kind);
+            let labels = builder.labels(&[label]);
+            builder.sample(stack, labels, &[i64::MAX]);
+        }
+        let profile = builder.finish();
+        let report = |kind| Report::new(profile.clone(), &ReportOptions::default(), kind).expect("a report");
+        assert_eq!(crate::top::top(&report(ReportKind::Top)).shown, i64::MAX);
+        assert_eq!(crate::graph::graph(&report(ReportKind::Dot)).nodes.len(), 2);
+        assert_eq!(crate::labels::tags(&report(ReportKind::Tags)).keys[0].total, i64::MAX);
+    }
+
+    #[test]
     fn paths_lose_their_build_folder() {
         assert_eq!(trim_source_path("/build/app/src/a.rs", "/build/app", ""), "src/a.rs");
         assert_eq!(trim_source_path("/build/app/src/a.rs", "", "/home/me/app"), "src/a.rs");

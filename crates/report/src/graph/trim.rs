@@ -263,5 +263,5 @@ fn entropy_score(graph: &Graph, node: &GraphNode) -> i64 {
         shares.filter(|&share| share > 0.0).map(|share| -share * share.log2()).sum()
     };
     let score: f64 = entropy(&node.incoming, 0) + entropy(&node.outgoing, node.flat.sum);
-    (score * node.cum.sum as f64) as i64 + node.flat.sum
+    ((score * node.cum.sum as f64) as i64).saturating_add(node.flat.sum)
 }
