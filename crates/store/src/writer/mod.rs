@@ -7,9 +7,8 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use flamelet_profile::{Budget, Error, ErrorKind, Limits, Profile, Result};
+use flamelet_profile::{Budget, Error, ErrorKind, Limits, Profile, Result, moment};
 
 use crate::files::folder::{HistoryFolder, SegmentName};
 use crate::files::sys;
@@ -262,7 +261,7 @@ impl Writer {
         let reserved = self.options.segment_bytes.min(self.options.bytes / 8) * 3 / 2;
         let names = self.folder.names();
         let others = reserved + names.iter().map(|(_, bytes)| bytes).sum::<u64>();
-        let first = retention::first_kept(&kept, others, now(), &self.options);
+        let first = retention::first_kept(&kept, others, moment::now() / NANOS, &self.options);
         for (file, _) in names.iter().filter(|(file, _)| file.segment < first) {
             self.folder.remove(&self.folder.names_path(file));
         }
@@ -352,11 +351,6 @@ fn finish(
         None => folder.remove(path),
     }
     None
-}
-
-fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
