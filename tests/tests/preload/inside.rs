@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use flamelet_profile::{ProfileBuilder, pprof};
 use flamelet_tests::profiles::scratch;
 use flamelet_tests::programs::{answer, command, flamelet};
 
@@ -112,6 +113,23 @@ fn a_program_of_one_thread_may_do_what_only_such_a_program_may() {
         let [_, nanos] = sum_of::<2>(&recording.profile, function, Some("alone"));
         assert!(nanos > 0, "{function} is not in the samples\n{}", recording.said.stderr);
     }
+}
+
+#[test]
+fn a_profile_of_another_kind_that_a_process_leaves_does_not_spoil_the_recording() {
+    let mut builder = ProfileBuilder::new(&[("alloc_space", "bytes")]);
+    let frame = builder.named_frame("forged");
+    let stack = builder.stack(&[frame]);
+    builder.sample(stack, Default::default(), &[1]);
+    let forged = scratch().join("of-another-kind.pb");
+    std::fs::write(&forged, pprof::encode(&builder.finish())).expect("written");
+    let script = "cp \"$1\" \"$FLAMELET_RECORD_FOLDER/9-0.profile\" || exit 9; exec \"$2\"";
+    let program = compiled("busy.c", "busy", &[]);
+    let words = [Path::new("sh"), Path::new("-c"), Path::new(script), Path::new("sh"), &forged, &program];
+    let recording = record_forbidden("of-another-kind", &words);
+    assert_eq!(recording.said.status, Some(4), "{}", recording.said.stderr);
+    let [_, nanos] = sum_of::<2>(&recording.profile, "busy_parent", Some("busy"));
+    assert!(nanos > 0, "{}", recording.said.stderr);
 }
 
 #[test]
