@@ -157,7 +157,7 @@ impl LabelSet {
 
     /// Makes this the set of the running thread for as long as it is borrowed.
     #[inline]
-    pub(crate) fn lend(&self) -> Lent<'_> {
+    pub fn lend(&self) -> Lent<'_> {
         let before = CURRENT.replace(self.id());
         Lent { before, _attached: self.attach(), _set: PhantomData, not_send: PhantomData }
     }
@@ -247,8 +247,11 @@ impl Drop for Scope {
     }
 }
 
-/// The time during which a thread has a set of labels that others own.
-pub(crate) struct Lent<'a> {
+/// The time during which a thread has a set of labels that others own, see [`LabelSet::lend`]. Drop them in the reverse order of
+/// their creation.
+#[must_use = "labels hold until this is dropped"]
+#[derive(Debug)]
+pub struct Lent<'a> {
     before: u32,
     _attached: Attached,
     _set: PhantomData<&'a LabelSet>,

@@ -64,7 +64,10 @@ where
         let labels = trace_of(request.headers())
             .map_or_else(|| route.labels.clone(), |ids| route.labels.with(ids.labels()));
         // Handlers may begin their work before they are polled.
-        let answering = labels.during(|| self.service.call(request));
+        let answering = {
+            let _lent = labels.lend();
+            self.service.call(request)
+        };
         let task = Task::slow_after(route.slow_after(), route.task(), labels, answering);
         Answering { task, route: Some(route) }
     }

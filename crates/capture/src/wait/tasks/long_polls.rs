@@ -220,16 +220,21 @@ pub(super) struct Poll<'a> {
 }
 
 impl Running {
-    /// Counts the poll if it took long without the long polls inside it, which have counted themselves.
+    /// Ends a poll that took from `start` to `end`, and counts it if that is long.
     #[inline]
-    pub(super) fn end(self, poll: &Poll<'_>) {
-        let threshold = threshold();
-        if poll.end.saturating_sub(poll.start) >= threshold {
-            let own = poll.times(COUNTED.get().since(self.counted));
-            if own.running >= threshold {
-                count(poll, own, self.claimed.slot());
-                COUNTED.set(COUNTED.get().plus(own));
-            }
+    pub(super) fn end<'a>(self, start: u64, end: u64, poll: impl FnOnce() -> Poll<'a>) {
+        if end.saturating_sub(start) >= threshold() {
+            self.count(&poll());
+        }
+    }
+
+    /// Counts the poll if it took long even without the long polls inside it, which have counted themselves.
+    #[cold]
+    fn count(&self, poll: &Poll<'_>) {
+        let own = poll.times(COUNTED.get().since(self.counted));
+        if own.running >= threshold() {
+            count(poll, own, self.claimed.slot());
+            COUNTED.set(COUNTED.get().plus(own));
         }
     }
 }

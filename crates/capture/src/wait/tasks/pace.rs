@@ -29,6 +29,8 @@ pub(super) struct Pace {
     /// How many more samples it may take than usual.
     credit: Cell<u64>,
     window: Cell<u64>,
+    /// How many are passed over before the next sample.
+    skip: Cell<u32>,
     random: Cell<u64>,
 }
 
@@ -56,6 +58,7 @@ impl Pace {
             taken: Cell::new(0),
             credit: Cell::new(CREDIT),
             window: Cell::new(0),
+            skip: Cell::new(0),
             random: Cell::new(0),
         }
     }
@@ -65,12 +68,33 @@ impl Pace {
         if now.wrapping_sub(self.window.get()) >= WINDOW || self.taken.get() >= 2 * MANY {
             self.adapt(now);
         }
-        let mask = self.mask.get();
-        if mask != 0 && self.random() & mask != 0 {
-            return None;
+        match self.skip.get().checked_sub(1) {
+            Some(left) => {
+                self.skip.set(left);
+                None
+            }
+            None => Some(self.take()),
         }
+    }
+
+    /// Counts a sample and returns what it stands for.
+    #[inline(never)]
+    fn take(&self) -> u64 {
         self.taken.set(self.taken.get() + 1);
-        Some(u64::from(mask) + 1)
+        self.skip.set(self.gap());
+        u64::from(self.mask.get()) + 1
+    }
+
+    /// Returns how many to pass over, at random: as many as if each were sampled with the same chance.
+    fn gap(&self) -> u32 {
+        match self.mask.get() {
+            0 => 0,
+            mask => {
+                let chance = 1.0 / (f64::from(mask) + 1.0);
+                let random = (f64::from(self.random()) + 1.0) / (f64::from(u32::MAX) + 1.0);
+                (random.ln() / (-chance).ln_1p()) as u32
+            }
+        }
     }
 
     #[cold]
@@ -84,11 +108,15 @@ impl Pace {
         let earned = windows.saturating_mul(MANY).saturating_add(credit).min(EARNED);
         let credit = credit.max(earned).saturating_sub(taken);
         self.credit.set(credit);
-        self.mask.set(match credit {
+        let adapted = match credit {
             0 => (mask << 1 | 1).min(RAREST - 1),
             // Some were left over: sample more.
             _ => mask >> 1,
-        });
+        };
+        if adapted != mask {
+            self.mask.set(adapted);
+            self.skip.set(self.gap());
+        }
     }
 
     fn random(&self) -> u32 {
@@ -121,6 +149,20 @@ mod tests {
         assert!((0..100).all(|poll| pace.sample(later + poll * WINDOW).is_some()));
         let burst = later + 1000 * WINDOW;
         assert!((0..EARNED - 2 * MANY).all(|poll| pace.sample(burst + poll * 1000) == Some(1)));
+    }
+
+    #[test]
+    fn gaps_are_on_average_as_long_as_the_chance_says() {
+        const GAPS: u32 = 100_000;
+        for mask in [0, 1, 7, 1023, RAREST - 1] {
+            let pace = Pace::new();
+            pace.mask.set(mask);
+            let sum: f64 = (0..GAPS).map(|_| f64::from(pace.gap())).sum();
+            let average = sum / f64::from(GAPS);
+            // Ten standard deviations.
+            let tolerance = 10.0 * (f64::from(mask) + 1.0) / f64::from(GAPS).sqrt();
+            assert!((average - f64::from(mask)).abs() <= tolerance, "{average} for {mask}");
+        }
     }
 
     #[test]

@@ -153,7 +153,7 @@ impl Watched {
         let blocked = baseline.end(start, end, weight.is_some());
         self.state.end_poll(end, blocked.unwrap_or(0).max(locked), point);
         let (name, labels) = (&self.state.name, &self.state.labels);
-        running.end(&LongPoll { name, start, end, blocked, locked, labels });
+        running.end(start, end, || LongPoll { name, start, end, blocked, locked, labels });
         outcome
     }
 }
