@@ -113,6 +113,8 @@ pub(crate) struct Counters {
     pub(crate) duplicates: AtomicU64,
     pub(crate) refused: AtomicU64,
     pub(crate) bytes: AtomicU64,
+    /// Requests of senders, of all tenants, that were refused for any reason; only a collector's main part counts them.
+    pub(crate) requests_refused: AtomicU64,
 }
 
 /// The part of a collector that writes.

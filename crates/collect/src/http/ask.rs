@@ -55,6 +55,7 @@ pub(super) fn metrics(asking: &Asking<'_>) -> Result<Response, Refused> {
         ("profiles_duplicate_total", &counters.duplicates),
         ("profiles_refused_total", &counters.refused),
         ("profile_bytes_total", &counters.bytes),
+        ("requests_refused_total", &counters.requests_refused),
     ];
     let line = |(name, value): (&str, &std::sync::atomic::AtomicU64)| {
         format!(

@@ -18,6 +18,7 @@ pub use tls::Certificate;
 
 use std::net::TcpListener;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::extract::Request;
@@ -133,9 +134,13 @@ async fn handle(server: Arc<CollectorServer>, request: Request) -> Response {
     }
     let content_type = text_of(request.headers(), header::CONTENT_TYPE);
     let dialect = Dialect::of(request.version(), request.uri().path(), content_type);
+    let (is_sending, main) = (is_receiving(request.uri().path()), server.tenants.main().clone());
     match answered(server, dialect, request).await {
         Ok(response) => response,
-        Err(refused) => dialect.refusal(&refused),
+        Err(refused) => {
+            main.counters.requests_refused.fetch_add(u64::from(is_sending), Ordering::Relaxed);
+            dialect.refusal(&refused)
+        }
     }
 }
 

@@ -62,6 +62,30 @@ fn slow_senders_do_not_keep_those_who_ask_waiting() {
     });
 }
 
+#[test]
+fn requests_that_are_refused_are_counted() {
+    while_serving(|address| {
+        let ask = |head: &str, body: &str| {
+            let mut stream = connect(address, head);
+            let length = body.len();
+            stream.write_all(format!("Content-Length: {length}\r\n\r\n{body}").as_bytes()).expect("sent");
+            answer_to(stream)
+        };
+        // Without a name, with a body that no receiver reads, and a question, which is none of a sender.
+        let refused = [
+            "POST /ingest HTTP/1.1",
+            "POST /push.v1.PusherService/Push HTTP/1.1\r\nContent-Type: application/json",
+            "GET /api/top?by=nothing HTTP/1.1",
+        ];
+        for head in refused {
+            assert!(ask(head, "{").starts_with("HTTP/1.1 400"), "{head}");
+        }
+        let metrics = ask("GET /metrics HTTP/1.1", "");
+        assert!(metrics.contains("\nflamelet_collect_requests_refused_total 2\n"), "{metrics}");
+        assert!(metrics.contains("\nflamelet_collect_profiles_refused_total 0\n"), "{metrics}");
+    });
+}
+
 fn answer_to(mut stream: TcpStream) -> String {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer");
