@@ -29,15 +29,6 @@ function shortened(name) {
   return steps.slice(-count).join("::");
 }
 
-/**
- * A name for a row of a list: without arguments and type parameters if it is longer than `most` letters, as those of C++
- * push the function itself out of sight.
- * @param {string} name @param {number} most @returns {string}
- */
-export function listName(name, most) {
-  return name.length <= most ? name : withoutArguments(withoutGenerics(name));
-}
-
 /** How a bracket changes the depth. @param {string} letter */
 const depthStep = (letter) => ("({[".includes(letter) ? 1 : ")}]".includes(letter) ? -1 : 0);
 

@@ -2,11 +2,11 @@
 // What stands out, your heaviest functions and what they consist of, the heaviest labels: each line leads to the view that shows it.
 
 import { h, replaceContent } from "./dom.js";
-import { listName } from "./names.js";
 import { hideTooltip, showTooltip } from "./overlay.js";
 import { exactPattern } from "./state.js";
 import { barCell } from "./table.js";
 import { exactLabel, grouped, shareLabel, timeLabel, valueLabel } from "./units.js";
+import { listName } from "./view-top.js";
 
 /** How many letters of a name there is room for. */
 const SUMMARY_NAME = 70;

@@ -2,7 +2,7 @@
 // The table of functions.
 
 import { h } from "./dom.js";
-import { listName } from "./names.js";
+import { withoutArguments, withoutGenerics } from "./names.js";
 import { VirtualTable, barCell } from "./table.js";
 import { relativeChange } from "./view-flame.js";
 import { changeLabel, exactLabel, grouped, isNoise, shareLabel, valueLabel } from "./units.js";
@@ -143,6 +143,15 @@ export function changeCell(base, now, unit, perSample, verdict) {
 /** How many letters of a name there is room for in a table, and in a narrow one. */
 const WIDE_NAME = 100;
 const NARROW_NAME = 30;
+
+/**
+ * A name for a row of a list: without arguments and type parameters if it is longer than `most` letters, as those of C++
+ * push the function itself out of sight.
+ * @param {string} name @param {number} most @returns {string}
+ */
+export function listName(name, most) {
+  return name.length <= most ? name : withoutArguments(withoutGenerics(name));
+}
 
 /** @param {string} name @param {number} hue @param {number} [most] how many letters there is room for */
 export function nameCell(name, hue, most = WIDE_NAME) {

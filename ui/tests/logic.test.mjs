@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 import test from "node:test";
 
 import { LEAST_CONTRAST, Palette, contrast, mixed, rgbOf } from "../src/colour.js";
-import { fittedName, listName, shortName, withoutGenerics } from "../src/names.js";
+import { fittedName, shortName, withoutGenerics } from "../src/names.js";
 import { Picture } from "../src/picture.js";
 import { foldedPicture, invertedPicture, pivotPicture } from "../src/rebuild.js";
 import { FIRST_STATE, dataQuery, exactPattern, formatState, parseState, searchPattern, zoomKeys, zoomPath } from "../src/state.js";
@@ -18,7 +18,7 @@ import { completions, condition, withLabel } from "../src/labels.js";
 import { axisStep, clockText } from "../src/picker.js";
 import { partsText, routeFilters } from "../src/view-requests.js";
 import { bucketCount, chosenSpan, hasTasks, markRows, movedSpan, niceStep, placedLanes, runsOf } from "../src/view-timeline.js";
-import { heaviestOfYours, isReal } from "../src/view-top.js";
+import { heaviestOfYours, isReal, listName } from "../src/view-top.js";
 
 test("values read as `flamelet top` prints them", () => {
   assert.equal(valueLabel(1536, "bytes"), "1.50kB");

@@ -192,7 +192,7 @@ fn advice_is_in_the_language_of_the_program() {
 fn why_a_profile_is_poor_decides_what_helps() {
     let poor = |made: MadeProfile| made.explained().findings.remove(0);
     let few = poor(cpu().add(&[TOTAL, HANDLE], 1, "main", 20));
-    assert_eq!((&*few.rule, &*few.helps), ("poor-profile", "profile for longer, under load"));
+    assert_eq!((few.rule, &*few.helps), ("poor-profile", "profile for longer, under load"));
     let foreign = poor(cpu().add(&[("memcpy", "")], 1, "main", 900));
     assert!(foreign.title.contains("none of it is known to be your code"), "{}", foreign.title);
     assert!(foreign.helps.contains("--mine") && !foreign.helps.contains("longer"), "{}", foreign.helps);
