@@ -529,6 +529,7 @@ fn a_service_that_is_not_there_is_named() {
         (&["tree", path, "--from", "-1h"][..], "select a service with --service: cart, checkout"),
         (&["top", path, "--service", "shop"], "there is no service \"shop\"; there are cart, checkout"),
         (&["top", path, "--service", "cart", "--profile", "heap"], "cart has no memory profile"),
+        (&["top", path, "--service", "cart", "--profile", "heap"], "; it has process_cpu (--profile NAME)"),
         (&["top", path, "--service", "cart", "--to", "-1h"], "there are profiles from"),
         (&["collect", "sql", "duckdb", "--store", "/"], "not the folder of a collector"),
     ] {

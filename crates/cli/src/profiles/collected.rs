@@ -142,12 +142,17 @@ fn nothing(
     let (from, to) = (shown(range.from), shown(range.to.or_else(|| Some(now()))));
     let all = Query::new(service, profile, i64::MIN, i64::MAX);
     let extent = reader.extent(&all, &Budget::new(Limits::PERSON)).ok().flatten();
-    let there = extent.map(|(first, last)| {
-        format!("; there are profiles from {} to {}", moment::format(first), moment::format(last))
-    });
+    let there = match extent {
+        Some((first, last)) => {
+            format!("; there are profiles from {} to {}", moment::format(first), moment::format(last))
+        }
+        None => match reader.profile_names(&all, &Budget::new(Limits::PERSON)).unwrap_or_default() {
+            names if names.is_empty() => String::new(),
+            names => format!("; it has {} (--profile NAME)", names.join(", ")),
+        },
+    };
     let profile = if profile.is_empty() { String::new() } else { format!("{profile} ") };
     Failure::new(format!(
-        "{name}: {service} has no {profile}profile{selected} between {from} and {to}{}",
-        there.unwrap_or_default()
+        "{name}: {service} has no {profile}profile{selected} between {from} and {to}{there}"
     ))
 }

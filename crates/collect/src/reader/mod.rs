@@ -159,6 +159,13 @@ impl Reader {
         Ok(parts.extent())
     }
 
+    /// Returns the names of the profiles in a range, such as `process_cpu`; that of the query does not matter.
+    pub fn profile_names(&self, query: &Query<'_>, budget: &Budget) -> Result<Vec<String>> {
+        let mut names: Vec<String> = self.measured(query, budget)?.map(|(name, _)| name).collect();
+        names.dedup();
+        Ok(names)
+    }
+
     /// Returns the hours in which a service has anything.
     pub(crate) fn hours(&self, service: &str, budget: &Budget) -> Result<BTreeSet<i64>> {
         // The log first: what becomes a block meanwhile is in one of them at least.
