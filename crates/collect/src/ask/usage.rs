@@ -93,7 +93,9 @@ impl UsageBy {
         if text == Self::FUNCTION {
             return Ok(Self::Function);
         }
-        text.parse().map(Self::Group).map_err(|why: String| Error::invalid(format!("{why}, function, service")))
+        text.parse()
+            .map(Self::Group)
+            .map_err(|why: String| Error::invalid(format!("{why}, function, service")))
     }
 
     fn name(self) -> &'static str {
