@@ -151,7 +151,7 @@ impl Waiting {
     /// Counts the wait, which ended with `error` or was woken.
     #[inline(always)]
     pub(super) fn end(self, error: i32) {
-        let releaser = self.published.map_or(StackNumber::NONE, PublishedWaiter::withdraw);
+        let wakers = self.published.map(PublishedWaiter::withdraw).unwrap_or_default();
         let delay = clock::monotonic_nanos().saturating_sub(self.start);
         // The value had changed already: there was no wait. Unless a signal has interrupted one: the kernel compares again before it
         // goes on.
@@ -160,7 +160,12 @@ impl Waiting {
         }
         BLOCKED.set(BLOCKED.get().wrapping_add(delay));
         if delay > self.threshold {
-            let releaser = if error == 0 { releaser } else { StackNumber::NONE };
+            let releaser = match error {
+                0 => wakers.own,
+                // Whoever changed the value has woken another thread.
+                libc::EAGAIN => wakers.other,
+                _ => StackNumber::NONE,
+            };
             count(releaser, Weight::by_time(delay, self.rate));
         }
     }

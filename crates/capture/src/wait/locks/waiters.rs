@@ -25,6 +25,8 @@ struct Waiters {
     thresholds: &'static [AtomicU64],
     /// How often the slot was used, and the number of the stack that wakes its owner.
     releasers: &'static [AtomicU64],
+    /// The same for the stack that woke another waiter for the same address.
+    others: &'static [AtomicU64],
 }
 
 static WAITERS: AtomicPtr<Waiters> = AtomicPtr::new(std::ptr::null_mut());
@@ -33,8 +35,13 @@ static WAITING: AtomicUsize = AtomicUsize::new(0);
 /// Makes the slots.
 pub(super) fn prepare() -> io::Result<()> {
     let column = || memory::private_words(SLOTS);
-    let made =
-        Waiters { addresses: column()?, since: column()?, thresholds: column()?, releasers: column()? };
+    let made = Waiters {
+        addresses: column()?,
+        since: column()?,
+        thresholds: column()?,
+        releasers: column()?,
+        others: column()?,
+    };
     let made = Box::into_raw(Box::new(made));
     let first = WAITERS.compare_exchange(std::ptr::null_mut(), made, Ordering::AcqRel, Ordering::Acquire);
     if first.is_err() {
@@ -110,25 +117,36 @@ fn uses_of(word: u64) -> u32 {
 }
 
 impl PublishedWaiter {
-    /// Removes the waiter from the list; returns the stack that woke it.
-    pub(super) fn withdraw(self) -> StackNumber {
-        let Some(waiters) = waiters() else { return StackNumber::NONE };
+    /// Takes the waiter off the list; returns the stacks that woke it.
+    pub(super) fn withdraw(self) -> Wakers {
+        let Some(waiters) = waiters() else { return Wakers::default() };
         loop {
             let word = waiters.releasers[self.slot].load(Ordering::Acquire);
             if uses_of(word) != self.uses {
                 // Another waiter has taken it over.
-                return StackNumber::NONE;
+                return Wakers::default();
             }
+            let other = waiters.others[self.slot].load(Ordering::Relaxed);
             // Otherwise it was marked at this very moment.
-            if let Some(releaser) = waiters.end_use(self.slot, word) {
+            if let Some(own) = waiters.end_use(self.slot, word) {
                 waiters.addresses[self.slot].store(0, Ordering::Release);
                 // A child forgets the waiters of its parent.
                 let fewer = |waiting: usize| waiting.checked_sub(1);
                 let _ = WAITING.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer);
-                return releaser;
+                let other = if uses_of(other) == self.uses { other as u32 } else { 0 };
+                return Wakers { own, other: StackNumber::from_raw(other) };
             }
         }
     }
+}
+
+/// The stacks that ended a wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Wakers {
+    /// The one that woke this waiter.
+    pub(super) own: StackNumber,
+    /// The last one that woke another waiter for the same address, meanwhile.
+    pub(super) other: StackNumber,
 }
 
 /// Returns whether any thread waits.
@@ -165,6 +183,12 @@ pub(super) fn mark(address: usize, all: bool, now: impl Fn() -> u64, stack: impl
         .min_by_key(|&slot| waiters.since[slot].load(Ordering::Relaxed));
     if let Some(slot) = oldest {
         leave(slot);
+        if let Some(stack) = known {
+            window(address).filter(|other| is_here(other) && *other != slot).for_each(|other| {
+                let uses = waiters.releasers[other].load(Ordering::Relaxed) & !0xffff_ffff;
+                waiters.others[other].store(uses | u64::from(stack.raw()), Ordering::Relaxed);
+            });
+        }
     }
 }
 
@@ -192,13 +216,28 @@ mod tests {
         let other = publish(HERE + 1, 50, 10).expect("room");
         assert!(are_there());
         mark(HERE, false, || 1000, || number(7));
-        assert_eq!((first.withdraw(), second.withdraw()), (number(7), StackNumber::NONE));
+        assert_eq!((first.withdraw().own, second.withdraw().own), (number(7), StackNumber::NONE));
         let (first, second) = (publish(HERE, 300, 10).expect("room"), publish(HERE, 400, 10).expect("room"));
         mark(HERE, true, || 1000, || number(8));
-        assert_eq!((first.withdraw(), second.withdraw()), (number(8), number(8)));
-        assert_eq!(other.withdraw(), StackNumber::NONE);
+        assert_eq!((first.withdraw().own, second.withdraw().own), (number(8), number(8)));
+        assert_eq!(other.withdraw().own, StackNumber::NONE);
         // What was left with a waiter is not the next one's.
-        assert_eq!(publish(HERE, 500, 10).expect("room").withdraw(), StackNumber::NONE);
+        assert_eq!(publish(HERE, 500, 10).expect("room").withdraw().own, StackNumber::NONE);
+    }
+
+    #[test]
+    fn a_waiter_knows_who_woke_another_one_while_it_waited() {
+        const SHARED: usize = HERE + 5;
+        prepare().expect("memory");
+        let [first, second] = [100, 200].map(|since| publish(SHARED, since, 10).expect("room"));
+        let elsewhere = publish(SHARED + 1, 100, 10).expect("room");
+        mark(SHARED, false, || 1000, || number(7));
+        assert_eq!(first.withdraw(), Wakers { own: number(7), other: StackNumber::NONE });
+        assert_eq!(second.withdraw(), Wakers { own: StackNumber::NONE, other: number(7) });
+        assert_eq!(elsewhere.withdraw(), Wakers::default());
+        // Not the next waiters.
+        let next = [100, 200].map(|since| publish(SHARED, since, 10).expect("room"));
+        assert_eq!(next.map(PublishedWaiter::withdraw), [Wakers::default(); 2]);
     }
 
     #[test]
@@ -206,7 +245,7 @@ mod tests {
         prepare().expect("memory");
         let waiter = publish(HERE + 2, 100, 50).expect("room");
         mark(HERE + 2, false, || 150, || panic!("not needed"));
-        assert_eq!(waiter.withdraw(), StackNumber::NONE);
+        assert_eq!(waiter.withdraw().own, StackNumber::NONE);
     }
 
     #[test]
@@ -218,17 +257,17 @@ mod tests {
         let waiter = publish(200).expect("room");
         mark(CANCELLED, false, || 1000, || number(7));
         mark(CANCELLED, false, || 1000, || number(8));
-        assert_eq!(waiter.withdraw(), number(8), "the second wake is the living one's");
+        assert_eq!(waiter.withdraw().own, number(8), "the second wake is the living one's");
         // When there is no other room, its slot is taken.
         let mut held: Vec<_> = (0..WINDOW).map_while(|_| publish(300)).collect();
         assert!(publish(400).is_none(), "the others were not woken");
         let at = held.iter().position(|waiter| waiter.slot == gone.slot).expect("taken over");
         let next = held.swap_remove(at);
-        assert_eq!(gone.withdraw(), StackNumber::NONE, "the slot is not its own any more");
+        assert_eq!(gone.withdraw().own, StackNumber::NONE, "the slot is not its own any more");
         mark(CANCELLED, true, || 1000, || number(6));
-        assert_eq!(next.withdraw(), number(6), "no other thread has ended its use");
+        assert_eq!(next.withdraw().own, number(6), "no other thread has ended its use");
         for waiter in held {
-            waiter.withdraw();
+            waiter.withdraw().own;
         }
     }
 
@@ -238,8 +277,8 @@ mod tests {
         let held: Vec<_> = (0..WINDOW).map_while(|_| publish(HERE + 3, 1, 1)).collect();
         assert!(held.len() > WINDOW / 2 && publish(HERE + 3, 1, 1).is_none());
         for waiter in held {
-            waiter.withdraw();
+            waiter.withdraw().own;
         }
-        assert!(publish(HERE + 3, 1, 1).map(PublishedWaiter::withdraw).is_some());
+        assert!(publish(HERE + 3, 1, 1).map(|waiter| waiter.withdraw().own).is_some());
     }
 }
