@@ -46,6 +46,29 @@ fn names(search: &Search, path: &Path, build_id: &str, outer: u64) -> (Vec<Strin
 
 const WHOLE: [&str; 3] = ["innermost", "middle", "outer"];
 
+/// Distributions strip their programs, and leave the link to what the debug files of several packages share.
+#[test]
+fn a_stripped_program_does_not_miss_what_debug_files_share() {
+    let warned = |is_stripped: bool| {
+        let program = Program::c(&["-O2", "-g"]);
+        let (outer, _) = symbol(&program.path, "outer");
+        if is_stripped {
+            run(Command::new("strip").arg(&program.path));
+        }
+        let link = program.file("link");
+        fs::write(&link, b"shared.debug\0abcdefghijklmnopqrst").expect("written");
+        let section = format!("--add-section=.gnu_debugaltlink={}", link.display());
+        run(Command::new("objcopy").arg(section).arg(&program.path));
+        names(&no_system_folders(), &program.path, "", outer).1
+    };
+    assert_eq!(warned(true), Vec::<String>::new());
+    assert!(
+        warned(false).iter().any(|warning| warning.contains("several packages share")),
+        "{:?}",
+        warned(false)
+    );
+}
+
 #[test]
 fn debug_link_beside_the_program() {
     let Stripped { program, debug, outer, .. } = stripped();
