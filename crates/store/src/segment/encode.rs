@@ -4,15 +4,15 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher};
 
 use flamelet_profile::protobuf::{MessageWriter, zigzag};
-use flamelet_profile::{Location, Mapping, Observations, Observed, Profile, Quality, Result, StringId};
+use flamelet_profile::{Location, Mapping, Observations, Profile, Quality, Result, StringId};
 use hashbrown::HashTable;
 use rustc_hash::FxBuildHasher;
 
 use crate::segment::decode::Window;
 use crate::segment::kind::{HEAP, Kind};
+use crate::segment::new_window::{KindSum, NewSample, NewWindow};
 use crate::segment::observed;
 use crate::segment::record::{self, Effort};
-use crate::segment::sum::KindSum;
 use crate::segment::tables::{
     LabelRow, StoredModule, column_field, field, kind_field, module_field, quality_field, window_field,
 };
@@ -137,27 +137,6 @@ impl Hash for NewFrame {
 struct NewStack {
     caller: u32,
     frame: u32,
-}
-
-/// A sample: the number of its stack and labels, its values, and what they are based on.
-pub(crate) struct NewSample {
-    pub(crate) row: u32,
-    pub(crate) values: Vec<i64>,
-    pub(crate) observed: Observed,
-}
-
-/// A window, or the sum of some, as it is written.
-pub(crate) struct NewWindow {
-    pub(crate) start: i64,
-    pub(crate) duration: i64,
-    pub(crate) kind: u32,
-    pub(crate) windows: u64,
-    /// Sorted by row, each row once.
-    pub(crate) samples: Vec<NewSample>,
-    /// The value whose observations are known.
-    pub(crate) observed: Option<usize>,
-    /// The number of the engine's name, and the rest.
-    pub(crate) quality: Option<(u32, Quality)>,
 }
 
 /// The frames of one location, outermost first: several where inlined functions have names.

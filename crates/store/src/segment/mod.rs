@@ -4,6 +4,7 @@ pub(crate) mod decode;
 pub(crate) mod encode;
 pub(crate) mod hash;
 pub(crate) mod kind;
+pub(crate) mod new_window;
 pub(crate) mod observed;
 pub mod record;
 pub(crate) mod span;

@@ -11,7 +11,9 @@ use crate::segment::kind::Kind;
 pub(crate) struct Span(pub(crate) Option<(i64, i64)>);
 
 impl Span {
+    /// Adds a window. Also one without a length begins before it ends.
     pub(crate) fn add(&mut self, from: i64, to: i64) {
+        let to = to.max(from.saturating_add(1));
         let (first, last) = self.0.unwrap_or((from, to));
         self.0 = Some((first.min(from), last.max(to)));
     }

@@ -65,7 +65,7 @@ struct Open {
     /// Bytes of acknowledged windows.
     length: u64,
     /// From when to when its windows reach, in nanoseconds.
-    span: Option<(i64, i64)>,
+    span: Span,
 }
 
 impl Writer {
@@ -201,7 +201,8 @@ impl Writer {
         }
         self.remove_old()?;
         let (name, path, file) = self.create()?;
-        self.segment = Some(Open { name, path, file, encoder: Encoder::new(), length: 0, span: None });
+        self.segment =
+            Some(Open { name, path, file, encoder: Encoder::new(), length: 0, span: Span::default() });
         Ok(())
     }
 
@@ -288,7 +289,7 @@ impl Open {
     /// Returns whether a window belongs into this segment: it follows the others, and all together are not too long.
     fn continues(&self, start: i64, end: i64, options: &Options) -> bool {
         let longest = i64::try_from(options.longest_segment().as_nanos()).unwrap_or(i64::MAX);
-        self.span.is_none_or(|(first, last)| {
+        self.span.0.is_none_or(|(first, last)| {
             // Windows of several kinds overlap; a clock that was set back is further off.
             start >= first && start < last.saturating_add(longest) && end.saturating_sub(first) <= longest
         })
@@ -303,8 +304,7 @@ impl Open {
         let bytes = if self.length == 0 { [segment::HEADER, &*records].concat() } else { records };
         self.write(&bytes).map_err(|error| Error::of_file(&self.path, &error))?;
         self.length += bytes.len() as u64;
-        let (first, last) = self.span.unwrap_or((start, end));
-        self.span = Some((first.min(start), last.max(end)));
+        self.span.add(start, end);
         Ok(bytes.len() as u64)
     }
 
@@ -320,7 +320,7 @@ impl Open {
             || self.file.set_len(self.length).is_ok();
         // A file that cannot be cut keeps a torn end, which readers leave out.
         let _ = is_cut;
-        if let Some(name) = finish(folder, &self.path, self.name, self.span)
+        if let Some(name) = finish(folder, &self.path, self.name, self.span.0)
             && has_sum
         {
             // Without a sum, readers take the segment.
@@ -339,8 +339,7 @@ fn finish(
 ) -> Option<SegmentName> {
     match span {
         Some((from, to)) => {
-            // Windows without a length, too, begin before the end.
-            let last = to.max(from.saturating_add(1)).saturating_sub(1);
+            let last = to.saturating_sub(1);
             let seconds = (from.div_euclid(NANOS).max(0), last.div_euclid(NANOS).saturating_add(1).max(0));
             let name = SegmentName { span: Some(seconds), ..name };
             // If it fails, readers open the file to see what it covers.

@@ -308,3 +308,19 @@ fn of_the_heap_a_range_has_the_last_moment_and_the_size_at_each() {
     let none = Query::new("heap", THEN - SECOND, THEN);
     assert!(reader.range(&none, &budget).expect("read").0.is_none());
 }
+
+/// As a profile of the heap is, which shows one moment.
+#[test]
+fn the_last_window_is_found_though_it_has_no_length() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut writer = Writer::open(folder.path(), Options::default()).expect("opened");
+    for number in 0..3 {
+        let mut moment = window(number);
+        moment.header.duration_nanos = 0;
+        writer.append("cpu", &moment).expect("written");
+    }
+    drop(writer);
+    for number in 0..3 {
+        assert_eq!(read_window(folder.path(), number), Some(facts(&window(number))), "{number}");
+    }
+}
