@@ -79,11 +79,19 @@ impl WaitView {
             let busy = rows.filtered(|row| !is_idle(row));
             let mut profile = wait::profile(&busy, Side::Waiter, "contentions", label);
             note_idle(&mut profile, rows.iter().filter(|row| is_idle(row)));
-            return profile;
+            return with_rate(profile);
         }
         let held = rows.filtered(|row| kind(row).is_none_or(Kind::is_lock) && !is_idle(row));
-        wait::profile(&held, Side::Releaser, "contentions", label)
+        with_rate(wait::profile(&held, Side::Releaser, "contentions", label))
     }
+}
+
+/// Says if waits are not counted now: what the profile shows is older.
+fn with_rate(mut profile: Profile) -> Profile {
+    if wait::locks::rate() == 0 {
+        profile.add_comment("flamelet: waits are not counted now: the rate is 0");
+    }
+    profile
 }
 
 /// Says how many waits of workers without work are not in a profile.

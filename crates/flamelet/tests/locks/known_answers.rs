@@ -291,7 +291,10 @@ fn rates_that_make_no_sense_are_refused_and_zero_stops() {
     let before = find(&profiler.block().expect("installed"), "std_mutex::waits");
     let lock = Mutex::new(0);
     contention!(std_mutex, &lock);
-    assert_eq!(find(&profiler.block().expect("installed"), "std_mutex::waits"), before);
+    let (block, mutex) = (profiler.block().expect("installed"), profiler.mutex().expect("installed"));
+    assert_eq!(find(&block, "std_mutex::waits"), before);
+    let says_so = |profile: &flamelet::Profile| profile.comments().any(|text| text.contains("rate is 0"));
+    assert!(says_so(&block) && says_so(&mutex));
 }
 
 #[test]
