@@ -24,7 +24,7 @@ pub(crate) struct AcceptedProfile {
     pub(crate) duration: i64,
     /// The hash of its content, by which it is recognised if it is sent again.
     pub(crate) id: u128,
-    /// Labels of series that the process does not have any more, see [`crate::collector::gone`].
+    /// Labels of series that the process does not have any more, see `collector::gone`.
     pub(crate) gone: Vec<Labels>,
     /// The profile in pprof's format; with gzip if it was sent with it, for that is not done again.
     pub(crate) raw: Vec<u8>,
