@@ -5,6 +5,7 @@ mod changes;
 mod checks;
 mod facts;
 mod functions;
+mod language;
 mod memory;
 mod moments;
 mod places;

@@ -7,7 +7,8 @@
 use super::about::Subject;
 use super::checks;
 use super::functions::functions;
-use super::rule::{Look, Rule, by_language, same};
+use super::language::{by_language, same};
+use super::rule::{Look, Rule};
 use super::shown::ShownBy;
 use crate::by::{
     ALLOCATORS, COMPRESSION, CRYPTOGRAPHY, JSON, LOGGING, PATTERN_COMPILERS, SERIALIZATION, SPAN_WRAPPERS,

@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::facts::Facts;
+use super::language::ByLanguage;
 use super::places::FoundPlace;
-use super::rule::ByLanguage;
 
 /// What shows more of what a rule finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@ use flamelet_profile::{Granularity, ProfileBuilder};
 mod document;
 mod waits;
 
-use super::rule::ByLanguage;
+use super::language::ByLanguage;
 use super::shown::ShownBy;
 use super::*;
 use crate::options::{ReportKind, ReportOptions};
