@@ -92,12 +92,13 @@ fn rfc3339(text: &str) -> Option<i64> {
         5 => numbers(clock, ':', [2, 2]).map(|[hour, minute]| [hour, minute, 0])?,
         _ => numbers(clock, ':', [2, 2, 2])?,
     };
-    let is_possible =
-        (1..=12).contains(&month) && (1..=31).contains(&day) && hour < 24 && minute < 60 && second <= 60;
+    let days = days_since_1970(year, month, day);
+    // A day that its month does not have is another day.
+    let is_possible = date_of(days) == (year, month, day) && hour < 24 && minute < 60 && second <= 60;
     if !is_possible || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    let seconds = days_since_1970(year, month, day) * DAY + hour * 3600 + minute * 60 + second - offset;
+    let seconds = days * DAY + hour * 3600 + minute * 60 + second - offset;
     // Of a year that has no nanoseconds here, such as 9999, the nearest that has.
     Some(seconds.saturating_mul(SECOND).saturating_add(nanos_of_fraction(fraction)))
 }
@@ -229,6 +230,10 @@ mod tests {
             "--2h",
             "2026",
             "2026-13-01",
+            "2026-00-10",
+            "2026-02-30",
+            "2026-04-31",
+            "2026-02-29",
             "2026-1-1",
             "2026-11-15T25:00:00Z",
             "2026-11-15T03:13:26+1",
