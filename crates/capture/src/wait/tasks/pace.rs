@@ -35,14 +35,19 @@ pub(super) struct Pace {
 }
 
 thread_local! {
-    static POLLS: Pace = const { Pace::new() };
+    static OFTEN: Pace = const { Pace::new() };
+    static SELDOM: Pace = const { Pace::new() };
     static BIRTHS: Pace = const { Pace::new() };
 }
 
-/// Decides about a poll that starts `now`; returns how many polls it stands for if it is sampled.
+/// Decides about a poll that starts `now`; returns how many polls it stands for if it is sampled. Polls of tasks that are polled
+/// seldom have a pace of their own: a task that is polled all the time would hide them.
 #[inline]
-pub(super) fn sample(now: u64) -> Option<u64> {
-    POLLS.with(|pace| pace.sample(now))
+pub(super) fn sample(now: u64, is_seldom: bool) -> Option<u64> {
+    match is_seldom {
+        true => SELDOM.with(|pace| pace.sample(now)),
+        false => OFTEN.with(|pace| pace.sample(now)),
+    }
 }
 
 /// Decides whether the stack of a task that is made `now` is kept.

@@ -190,6 +190,13 @@ impl State {
         }
     }
 
+    /// Returns whether a poll that begins `now` is the first one, or follows a long wait.
+    pub(super) fn is_polled_seldom(&self, now: u64) -> bool {
+        const LONG: u64 = 1_000_000;
+        self.polls.load(Ordering::Relaxed) == 0
+            || now.saturating_sub(self.changed.load(Ordering::Relaxed)) >= LONG
+    }
+
     /// Notes that a poll begins `now`, and books the time since the last one.
     pub(super) fn begin_poll(&self, now: u64) {
         let now = now.max(self.changed.load(Ordering::Relaxed));

@@ -129,7 +129,7 @@ impl Watched {
     #[inline(always)]
     fn poll<F: Future>(&mut self, future: Pin<&mut F>, context: &mut Context<'_>) -> Poll<F::Output> {
         let start = clock::quick_nanos();
-        let weight = pace::sample(start);
+        let weight = pace::sample(start, self.state.is_polled_seldom(start));
         self.state.begin_poll(start);
         let _scope = self.state.labels.lend();
         self.tag = self.tag.wrapping_add(u8::from(weight.is_some()));
@@ -151,6 +151,8 @@ impl Watched {
         let point = if self.is_over { AwaitPoint::NONE } else { point };
         let (end, locked) = (clock::quick_nanos(), locks::blocked_nanos().wrapping_sub(locked));
         let blocked = baseline.end(start, end, weight.is_some());
+        // What sampling takes is not part of the await, which stands for others.
+        let end = if weight.is_some() { clock::quick_nanos() } else { end };
         self.state.end_poll(end, blocked.unwrap_or(0).max(locked), point);
         let (name, labels) = (&self.state.name, &self.state.labels);
         running.end(start, end, || LongPoll { name, start, end, blocked, locked, labels });
@@ -169,5 +171,41 @@ impl Drop for Panicking<'_> {
     fn drop(&mut self) {
         *self.has_panicked = true;
         self.state.end_poll(clock::quick_nanos(), 0, AwaitPoint::NONE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::all;
+    use super::*;
+    use std::task::Waker;
+
+    /// As futures do.
+    #[inline(never)]
+    fn keeps_the_waker(kept: &mut Option<Waker>, context: &mut Context<'_>) -> Poll<()> {
+        *kept = Some(context.waker().clone());
+        Poll::Pending
+    }
+
+    #[test]
+    fn a_task_that_is_polled_all_the_time_does_not_hide_others() {
+        const OTHERS: usize = 50;
+        let mut context = Context::from_waker(Waker::noop());
+        let waiting = || {
+            let mut kept = None;
+            std::future::poll_fn(move |context: &mut Context<'_>| keeps_the_waker(&mut kept, context))
+        };
+        let mut busy = Box::pin(Task::new("polled all the time", LabelSet::EMPTY, waiting()));
+        for _ in 0..200_000 {
+            assert!(busy.as_mut().poll(&mut context).is_pending());
+        }
+        let mut others: Vec<_> =
+            (0..OTHERS).map(|_| Box::pin(Task::new("polled once", LabelSet::EMPTY, waiting()))).collect();
+        for other in &mut others {
+            assert!(other.as_mut().poll(&mut context).is_pending());
+        }
+        let all = all();
+        let seen = all.iter().filter(|task| task.name == "polled once" && !task.stack.is_empty());
+        assert_eq!(seen.count(), OTHERS);
     }
 }
