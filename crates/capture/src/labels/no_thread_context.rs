@@ -3,7 +3,7 @@
 use super::Pairs;
 
 #[derive(Default)]
-pub(super) struct LabelRecord;
+pub(super) struct LabelRecord {}
 
 #[derive(Debug)]
 pub(super) struct Attached;
