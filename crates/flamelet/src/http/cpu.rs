@@ -47,12 +47,12 @@ fn plan_with(request: &Incoming<'_>, form: Form, defaults: &Defaults) -> Result<
     let frequency = query.number("frequency", 1..=max_frequency, " Hz (the limit of this service)")?;
     let delivery = Delivery::titled(rules, "profile", "CPU", form);
     if let Some(past) = range::asked(request) {
-        range::refuse_with(request, past, &["seconds", "frequency", "last"])?;
+        range::refuse_with(request, past, &["seconds", "frequency"])?;
+        // What was sampled continuously is finer than the windows of a history.
+        if past == "last" && (rules.past.is_ok() || rules.history.is_err()) {
+            return plan_recent(request, delivery);
+        }
         return range::plan(request, "cpu", delivery);
-    }
-    if query.first("last").is_some() {
-        range::refuse_with(request, "last", &["seconds", "frequency"])?;
-        return plan_recent(request, delivery);
     }
     let seconds = seconds.unwrap_or(defaults.seconds).min(max_seconds);
     let frequency = frequency.unwrap_or(u64::from(defaults.frequency)).min(max_frequency);

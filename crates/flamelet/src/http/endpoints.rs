@@ -154,7 +154,7 @@ pub(super) fn plan(rules: &Rules<'_>, parts: &Parts, body: &[u8]) -> Result<Plan
 /// Refuses a question about the past that would be answered with the present.
 fn check_past(request: &Incoming<'_>, plan: &Plan) -> Result<(), Refusal> {
     let is_present = match plan {
-        Plan::Profile(capture, _) => !matches!(capture, Capture::Range { .. }),
+        Plan::Profile(capture, _) => !matches!(capture, Capture::Range { .. } | Capture::Recent { .. }),
         Plan::Text(_) | Plan::Json(_) => true,
         #[cfg(target_os = "linux")]
         Plan::Task(_) => true,
@@ -255,7 +255,7 @@ mod tests {
             if is_query || is_timeless {
                 continue;
             }
-            for query in ["from=-1h", "to=-1h", "from=-1h&debug=2"] {
+            for query in ["from=-1h", "to=-1h", "from=-1h&debug=2", "last=60"] {
                 let uri = format!("{}?{query}", endpoint.path);
                 let (parts, ()) = http::Request::get(uri).body(()).expect("a request").into_parts();
                 match plan(&rules(), &parts, b"") {

@@ -1,4 +1,4 @@
-//! Profiles of the past: `?from=-2h&to=-1h`.
+//! Profiles of the past: `?from=-2h&to=-1h`, or `?last=60` seconds.
 
 use flamelet_capture::profile::moment;
 
@@ -9,8 +9,11 @@ use super::plan::{Capture, Plan};
 
 /// Returns the parameter that selects a range of the past, if there is one.
 pub(super) fn asked(request: &Incoming<'_>) -> Option<&'static str> {
-    ["from", "to"].into_iter().find(|name| request.query.has(name))
+    ["from", "to", "last"].into_iter().find(|name| request.query.has(name))
 }
+
+/// The most seconds that `last` may ask for: a year.
+const LAST: u64 = 366 * 86_400;
 
 /// Plans a profile of the past, of windows of this kind; without `to`, until now.
 pub(super) fn plan(request: &Incoming<'_>, kind: &'static str, delivery: Delivery) -> Result<Plan, Refusal> {
@@ -22,7 +25,11 @@ pub(super) fn plan(request: &Incoming<'_>, kind: &'static str, delivery: Deliver
         let parsed = text.map(|text| moment::parse(text, rules.now)).transpose();
         parsed.map_err(|error| Refusal::bad_parameter(format!("invalid value for {name:?}: {error}")))
     };
-    let (from, to) = (moment("from")?, moment("to")?.unwrap_or(rules.now));
+    let (mut from, to) = (moment("from")?, moment("to")?.unwrap_or(rules.now));
+    if let Some(seconds) = query.number("last", 1..=LAST, " s")? {
+        refuse_with(request, "last", &["from", "to"])?;
+        from = Some(rules.now.saturating_sub(seconds as i64 * 1_000_000_000));
+    }
     let Some(from) = from else {
         return Err(Refusal::bad_parameter("to without from: give both, such as from=-2h&to=-1h"));
     };

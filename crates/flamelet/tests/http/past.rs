@@ -27,6 +27,7 @@ fn a_range_of_the_past_in_every_form() {
     for path in [
         "/debug/pprof/profile?from=-1h",
         "/debug/pprof/profile?from=now-1h&to=now",
+        "/debug/pprof/profile?last=3600",
         "/pprof/profile/report?from=-60s",
     ] {
         assert!(names(&service.get(path).profile(), "burn_cycles"), "{path}");
@@ -51,13 +52,15 @@ fn ranges_that_make_no_sense_are_refused() {
         ("from=", 400, "is not a time"),
         ("from=%1b%5b31m", 400, "is not a time"),
         ("from=-1h&seconds=5", 400, "seconds and from params are incompatible"),
-        ("from=-1h&last=5", 400, "last and from params are incompatible"),
+        ("last=ten", 400, "must be a whole number"),
+        ("from=-1h&last=5", 400, "from and last params are incompatible"),
         ("from=0&to=1000", 404, "there is no cpu window between 1970-01-01T00:00:00Z"),
     ] {
         service.get(&format!("/debug/pprof/profile?{query}")).assert_refused(status, text);
     }
     let without = Service::start(Profiler::builder());
     without.get("/debug/pprof/profile?from=-1h").assert_refused(403, "keeps no history");
+    without.get("/debug/pprof/allocs?last=60").assert_refused(403, "keeps no history");
 }
 
 #[test]
@@ -88,6 +91,12 @@ fn memory_of_the_past_is_the_last_moment_and_allocations_add_up() {
         |profile: flamelet::Profile| profile.comments().any(|comment| comment.contains(" 1 windows "));
     assert!(comment(windows("heap")));
     service.get("/debug/pprof/peak?from=-1h").assert_refused(400, "only heap and allocs");
+    // The same by its length.
+    assert!(total("/debug/pprof/heap?last=3600", "inuse_space").is_some());
+    service.get("/debug/pprof/heap?last=0").assert_refused(400, "from 1 to 31622400 s");
+    service.get("/debug/pprof/allocs?last=60&seconds=1").assert_refused(400, "incompatible");
+    service.get("/debug/pprof/mutex?last=60").assert_refused(404, "no mutex window");
+    service.get("/debug/pprof/goroutine?last=60").assert_refused(400, "last is not supported for goroutine");
     service.get("/debug/pprof/heap?from=-1h&seconds=1").assert_refused(400, "incompatible");
     service.get("/debug/pprof/mutex?from=-1h").assert_refused(404, "no mutex window");
     // The older paths, too: 1 window says that it is the past.
