@@ -21,7 +21,9 @@ impl<F: Future> Task<F> {
     pub fn slow_after(_: u64, name: &str, labels: LabelSet, future: F) -> Self {
         Self::new(name, labels, future)
     }
+}
 
+impl<F> Task<F> {
     /// Returns whether a poll has panicked, which is not watched here.
     pub fn has_panicked(&self) -> bool {
         false
